@@ -1,0 +1,1 @@
+"""Operators: one block each, files by mathematical family; `table` collects them."""

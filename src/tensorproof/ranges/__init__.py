@@ -1,0 +1,1 @@
+"""The abstract domain: grids of cells with intervals and special values."""

@@ -1,0 +1,316 @@
+"""Propagation: ranges of inputs and weights in, a range for every value and the hazards of every node out.
+
+Every value carries two ranges. The *clean* one holds if no hazard fired before; the *actual* one adds the special values
+that hazards give, together with the *roots*: the numbers of the nodes where those hazards are. A node's own hazards are
+those on clean operands; hazards that appear on actual operands only are consequences of the roots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tensorproof.errors import NotAnalysed, UnknownShape
+from tensorproof.formats import FLOAT32, Format
+from tensorproof.graph import ABSENT, Graph, Model, Node
+from tensorproof.operators.table import UNDEFINED, Call, Hazard, Operator, evaluate, find_operator
+from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, with_special
+from tensorproof.ranges.grid import Shape, Span
+from tensorproof.ranges.range import SPECIALS, Range
+from tensorproof.targets import Target
+
+Roots = frozenset[int]
+NO_ROOTS: Roots = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What flows along an edge. `actual` is `clean` itself wherever no root lies before."""
+
+    clean: Abstract
+    actual: Abstract
+    roots: Roots = NO_ROOTS
+
+    @classmethod
+    def of(cls, value: Abstract) -> Flow:
+        return cls(value, value)
+
+
+@dataclass(slots=True)
+class Record:
+    """What the analysis found out about one node, over all times that it was evaluated (loop bodies: many)."""
+
+    node: Node
+    checkable: bool = False
+    hazards: list[Hazard] = field(default_factory=list[Hazard])
+    consequences: list[Hazard] = field(default_factory=list[Hazard])
+    roots: Roots = NO_ROOTS
+    not_analysed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The hull of a value over all its cells, kept for reports after the range itself is freed."""
+
+    format: Format
+    shape: Shape | None
+    low: float
+    high: float
+    special: int
+
+    @classmethod
+    def of(cls, value: Abstract) -> Summary | None:
+        if isinstance(value, SequenceOf):
+            return None if value.element is None else cls.of(value.element)
+        if isinstance(value, OptionalOf):
+            return None if value.value is None else cls.of(value.value)
+        low, high = value.hull()
+        return cls(value.format, value.shape, low, high, value.any_special)
+
+    def join(self, other: Summary) -> Summary:
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        shape = self.shape if self.shape == other.shape else None
+        return Summary(self.format, shape, low, high, self.special | other.special)
+
+
+@dataclass(slots=True)
+class RangedGraph:
+    """The result of the propagation: a summary per value, a record per node that was reached, the ranges of the outputs."""
+
+    model: Model
+    target: Target
+    summaries: dict[int, Summary]
+    records: dict[int, Record]
+    outputs: dict[int, Flow]
+    ranges: dict[int, Flow]
+
+
+class Propagation:
+    """One run over a model. Control-flow operators get it to run their sub-graphs."""
+
+    def __init__(
+        self,
+        model: Model,
+        target: Target,
+        constants: Callable[[int], Flow],
+        *,
+        keep_ranges: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self.model = model
+        self.target = target
+        self.values: dict[int, Flow] = {}
+        self.summaries: dict[int, Summary] = {}
+        self.records: dict[int, Record] = {}
+        self._constants = constants
+        self._recording = True
+        self._keep = keep_ranges
+        self._kept: dict[int, Flow] = {}
+        self._progress = progress
+        self._done = 0
+
+    @contextmanager
+    def unrecorded(self) -> Iterable[None]:  # type: ignore[misc]
+        """Evaluate without recording hazards: for passes of a fixpoint iteration whose ranges are not final."""
+        before, self._recording = self._recording, False
+        try:
+            yield
+        finally:
+            self._recording = before
+
+    def read(self, number: int) -> Flow:
+        """The value with that number, constants made on first use."""
+        flow = self.values.get(number)
+        if flow is None:
+            flow = self._constants(number)
+            self.set(number, flow)
+        return flow
+
+    def set(self, number: int, flow: Flow) -> None:
+        self.values[number] = flow
+        if self._recording:
+            summary = Summary.of(flow.clean)
+            if summary is not None:
+                earlier = self.summaries.get(number)
+                self.summaries[number] = summary if earlier is None else earlier.join(summary)
+            if self._keep:
+                self._kept[number] = flow
+
+    def run(self, graph: Graph, inputs: Sequence[Flow]) -> list[Flow]:
+        """Evaluate a (sub-)graph on its inputs."""
+        for number, flow in zip(graph.inputs, inputs):
+            self.set(number, flow)
+        last_use = _last_uses(graph)
+        for position, node in enumerate(graph.nodes):
+            self._evaluate(node)
+            if self._progress is not None:
+                self._done += 1
+                self._progress(self._done)
+            for number in last_use.get(position, ()):
+                self.values.pop(number, None)
+        return [self.read(number) for number in graph.outputs]
+
+    def _evaluate(self, node: Node) -> None:
+        record = self.records.get(node.number)
+        if record is None:
+            record = self.records[node.number] = Record(node)
+        entry = find_operator(node.domain, node.op)
+        operands = [None if number == ABSENT else self.read(number) for number in node.inputs]
+        roots = frozenset[int]().union(*(flow.roots for flow in operands if flow is not None))
+        if entry is None:
+            record.checkable = True
+            where = f"domain {node.domain}" if node.domain else "the ONNX standard at this version"
+            self._give_up(node, record, roots, f"operator {node.label} of {where} is not in the table")
+            return
+        floating = any(
+            isinstance(flow.clean, Range) and flow.clean.format.is_float for flow in operands if flow is not None
+        ) or any(self._declared_float(number) for number in node.outputs)
+        record.checkable = record.checkable or (entry.is_checkable and not entry.is_control and floating)
+        try:
+            if entry.is_control:
+                results = entry.block(self, node, operands)
+                flows = [*results]
+            else:
+                flows = self._apply(entry, node, operands, roots, record)
+        except (NotAnalysed, UnknownShape) as reason:
+            self._give_up(node, record, roots, str(reason))
+            return
+        if entry.top is not None and self._recording:
+            record.not_analysed = entry.top
+        for number, flow in zip(node.outputs, flows):
+            if number != ABSENT:
+                self.set(number, flow)
+
+    def _apply(
+        self, entry: Operator, node: Node, operands: Sequence[Flow | None], roots: Roots, record: Record
+    ) -> list[Flow]:
+        clean = [None if flow is None else flow.clean for flow in operands]
+        call = self._call(entry, node)
+        clean_results = _as_list(evaluate(call, clean))
+        actual_results = clean_results
+        consequences: list[Hazard] = []
+        if any(flow is not None and flow.actual is not flow.clean for flow in operands):
+            actual = [None if flow is None else flow.actual for flow in operands]
+            other = self._call(entry, node)
+            actual_results = _as_list(evaluate(other, actual))
+            own = {hazard.rule.code for hazard in call.hazards}
+            consequences = [hazard for hazard in other.hazards if hazard.rule.code not in own]
+        if self._recording:
+            record.hazards.extend(call.hazards)
+            record.consequences.extend(consequences)
+            record.roots |= roots
+        gives = 0
+        for hazard in (*call.hazards, *consequences):
+            gives |= hazard.gives
+        if any(hazard.gives for hazard in call.hazards):
+            roots = roots | {node.number}
+            record.checkable = True
+        flows: list[Flow] = []
+        for clean_result, actual_result in zip(clean_results, actual_results, strict=True):
+            if gives & UNDEFINED and isinstance(actual_result, Range):
+                actual_result = Range.top(actual_result.shape, actual_result.format)
+            elif gives & SPECIALS:
+                actual_result = with_special(actual_result, gives & SPECIALS)
+            flows.append(Flow(clean_result, actual_result, roots))
+        return flows
+
+    def _call(self, entry: Operator, node: Node) -> Call:
+        formats = [None if number == ABSENT else self.model.values[number].format for number in node.outputs]
+        return Call(
+            entry,
+            node.attributes,
+            version=node.version,
+            target=self.target,
+            outputs=len(node.outputs),
+            output_formats=formats,
+        )
+
+    def _declared_float(self, number: int) -> bool:
+        if number == ABSENT:
+            return False
+        declared = self.model.values[number].format
+        return declared is not None and declared.is_float
+
+    def _give_up(self, node: Node, record: Record, roots: Roots, reason: str) -> None:
+        """Nothing is known about the outputs; the report shows why, and what follows is proven only if this node is finite."""
+        record.not_analysed = reason
+        if self._recording:
+            record.roots |= roots
+        for number in node.outputs:
+            if number == ABSENT:
+                continue
+            value = self.model.values[number]
+            anything = unknown_value(value.format, value.shape, value.container)
+            finite = anything.without_special() if isinstance(anything, Range) else anything
+            self.set(number, Flow(finite, anything, roots | {node.number}))
+
+
+def unknown_value(
+    format: Format | None, declared: Sequence[int | str | None] | None, container: str = "tensor"
+) -> Abstract:
+    """Any value of a format; sizes that the file does not state are unknown."""
+    shape: Shape | None = None
+    if declared is not None:
+        shape = tuple(size if isinstance(size, int) else Span(0, None) for size in declared)
+    value = Range.top(shape, format or FLOAT32)
+    if container == "sequence":
+        return SequenceOf(value, Span(0, None))
+    if container == "optional":
+        return OptionalOf(value, True)
+    return value
+
+
+def _as_list(result: object) -> list[Abstract]:
+    return list(result) if isinstance(result, tuple) else [result]  # type: ignore[list-item]
+
+
+def _last_uses(graph: Graph) -> dict[int, list[int]]:
+    """For each position, the values that no later node of the graph reads (sub-graphs of later nodes included)."""
+    last: dict[int, int] = {}
+    for position, node in enumerate(graph.nodes):
+        for number in node.inputs:
+            last[number] = position
+        for sub in node.subgraphs():
+            for inner in sub.walk():
+                for number in inner.inputs:
+                    last[number] = position
+            for number in sub.outputs:
+                last[number] = position
+        for number in node.outputs:
+            last.setdefault(number, position)
+    keep = set(graph.outputs) | set(graph.inputs)
+    produced = {number for node in graph.nodes for number in node.outputs}
+    result: dict[int, list[int]] = {}
+    for number, position in last.items():
+        # Only values made here are freed: those of an outer scope may be read again by the next iteration of a loop.
+        if number not in keep and number in produced:
+            result.setdefault(position, []).append(number)
+    return result
+
+
+def propagate(
+    model: Model,
+    inputs: Mapping[int, Range],
+    target: Target,
+    *,
+    constants: Callable[[int], Flow] | None = None,
+    keep_ranges: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> RangedGraph:
+    """Ranges of all values of a model, from the ranges of its inputs.
+
+    `constants` makes the range of a constant by its value number; by default constants are exactly what the file holds.
+    """
+
+    def fixed(number: int) -> Flow:
+        return Flow.of(Range.constant(model.constants[number], model.values[number].format))
+
+    run = Propagation(model, target, constants or fixed, keep_ranges=keep_ranges, progress=progress)
+    with np.errstate(all="ignore"):
+        outputs = run.run(model.graph, [Flow.of(inputs[number]) for number in model.graph.inputs])
+    return RangedGraph(
+        model, target, run.summaries, run.records, dict(zip(model.graph.outputs, outputs)), run._kept
+    )

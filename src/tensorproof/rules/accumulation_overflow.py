@@ -1,0 +1,21 @@
+"""Overflow of a sum, product or convolution.
+
+## What it does
+The result of MatMul, Gemm, Conv, a reduction, CumSum or another accumulating operator can exceed the largest number of
+the format.
+
+## Why it matters
+Sums grow with the size of the tensor; in float16 a dot product of 1024 terms of size 8 can already overflow.
+
+## Example
+    scores = q.half() @ k.half().T
+
+## Use instead
+    scores = (q / q.shape[-1] ** 0.5).half() @ k.half().T
+"""
+
+from __future__ import annotations
+
+from tensorproof.rules.rule import Rule
+
+ACCUMULATION_OVERFLOW = Rule("NUM203", "accumulation-overflow", __doc__ or "", severity="error", linear=True)

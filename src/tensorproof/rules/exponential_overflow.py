@@ -1,0 +1,21 @@
+"""Overflow of an exponential.
+
+## What it does
+The result of Exp, Sinh, Cosh or of an exponential inside another operator can exceed the largest number of the format
+(the operand exceeds 88.72 in float32, 11.09 in float16).
+
+## Why it matters
+Infinity divided by infinity, or minus infinity, is NaN one operator later.
+
+## Example
+    p = torch.exp(z) / torch.exp(z).sum()
+
+## Use instead
+    p = torch.softmax(z, -1)
+"""
+
+from __future__ import annotations
+
+from tensorproof.rules.rule import Rule
+
+EXPONENTIAL_OVERFLOW = Rule("NUM201", "exponential-overflow", __doc__ or "", severity="error")

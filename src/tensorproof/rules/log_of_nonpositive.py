@@ -1,0 +1,24 @@
+"""Logarithm of zero or of a negative number.
+
+## What it does
+The operand of a logarithm (Log, or the logarithm inside ReduceLogSum) can be zero, which gives -inf, or negative, which
+gives NaN.
+
+## Why it matters
+The loss becomes NaN as soon as -inf meets 0 (0 * -inf), and every weight with it. Softmax and sigmoid round to exactly 0
+long before their argument is extreme: in float32 a softmax component is 0 at a gap of 104, a sigmoid rounds to 1 (so that
+log(1 - p) fails) above 16.7.
+
+## Example
+    p = torch.softmax(z, -1)
+    loss = -(y * torch.log(p)).sum()
+
+## Use instead
+    loss = -(y * torch.log_softmax(z, -1)).sum()
+"""
+
+from __future__ import annotations
+
+from tensorproof.rules.rule import Rule
+
+LOG_OF_NONPOSITIVE = Rule("NUM101", "log-of-nonpositive", __doc__ or "", severity="error")

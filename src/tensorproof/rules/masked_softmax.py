@@ -1,0 +1,23 @@
+"""Softmax of a row that is -inf everywhere, or that holds +inf.
+
+## What it does
+Softmax, LogSoftmax or attention subtracts the maximum of each row. If all entries can be -inf (a row that is masked
+entirely), or one can be +inf, that is inf - inf = NaN.
+
+## Why it matters
+Padding rows of a batch are masked entirely, and their NaN reaches every weight through the gradient.
+
+## Example
+    scores = scores.masked_fill(~mask, float("-inf"))
+    p = scores.softmax(-1)
+
+## Use instead
+    scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    p = scores.softmax(-1)
+"""
+
+from __future__ import annotations
+
+from tensorproof.rules.rule import Rule
+
+MASKED_SOFTMAX = Rule("NUM108", "masked-softmax", __doc__ or "", severity="error")

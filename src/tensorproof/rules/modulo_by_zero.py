@@ -1,0 +1,20 @@
+"""Floating-point remainder of a division by zero.
+
+## What it does
+The second operand of Mod with fmod=1 can be zero (or the first one infinite): the result is NaN.
+
+## Why it matters
+The period is often an input or a learned value.
+
+## Example
+    phase = torch.fmod(t, period)
+
+## Use instead
+    phase = torch.fmod(t, period.clamp(min=1e-3))
+"""
+
+from __future__ import annotations
+
+from tensorproof.rules.rule import Rule
+
+MODULO_BY_ZERO = Rule("NUM106", "modulo-by-zero", __doc__ or "", severity="error")

@@ -1,0 +1,21 @@
+"""Quantisation scale that can be zero, negative or not finite.
+
+## What it does
+QuantizeLinear divides by its scale. A scale of zero gives NaN before the cast to integers, and the cast of NaN is
+undefined.
+
+## Why it matters
+Dynamic scales are max - min of the data, which is zero for a constant tensor.
+
+## Example
+    scale = (x.max() - x.min()) / 255
+
+## Use instead
+    scale = ((x.max() - x.min()) / 255).clamp(min=1e-8)
+"""
+
+from __future__ import annotations
+
+from tensorproof.rules.rule import Rule
+
+QUANTISATION_SCALE = Rule("NUM113", "quantisation-scale", __doc__ or "", severity="error")

@@ -1,0 +1,88 @@
+"""Targets: how a runtime evaluates what the model file only names.
+
+A verdict holds for one target. It states whether subnormal results are flushed to zero, in which format sums accumulate,
+whether chains of 16-bit operators may stay in float32, and where a function of the runtime is known to be farther from the
+mathematical one than its operator's block says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from tensorproof.errors import ConfigurationError
+from tensorproof.formats import FLOAT32, Format
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionError:
+    """A bound on |computed - exact| of one operator beyond its block's: `absolute` + `ulps` units in the last place."""
+
+    absolute: float = 0.0
+    ulps: float = 0.0
+
+
+_NONE: Mapping[str, FunctionError] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The arithmetic of one runtime.
+
+    `flushes_results` (FTZ) and `flushes_operands` (DAZ) are separate: under FTZ alone x != y does not imply x - y != 0.
+    """
+
+    name: str
+    description: str
+    flushes_results: bool = False
+    flushes_operands: bool = False
+    accumulates_wide: bool = False
+    keeps_chains_wide: bool = False
+    function_errors: Mapping[str, FunctionError] = field(default_factory=lambda: _NONE)
+
+    def accumulation(self, fmt: Format) -> Format:
+        """The format in which sums of `fmt` terms are accumulated."""
+        return FLOAT32 if self.accumulates_wide and fmt.is_float and fmt.bits < 32 else fmt
+
+
+IEEE = Target("ieee", "IEEE 754 with subnormals; sums accumulate in the tensor's own format, in any order.")
+ONNXRUNTIME_CPU = Target(
+    "onnxruntime-cpu",
+    "ONNX Runtime's CPU provider: subnormals kept, 16-bit sums accumulate in float32, 16-bit chains may stay in float32.",
+    accumulates_wide=True,
+    keeps_chains_wide=True,
+    function_errors=MappingProxyType(
+        {
+            # MLAS evaluates both by a rational approximation: sigmoid is exactly 0 from -16.3 on and off by a factor of
+            # two at -17, so its error is absolute, not relative (measured with ONNX Runtime 1.31).
+            "Sigmoid": FunctionError(absolute=2.0**-23),
+            "Tanh": FunctionError(absolute=2.0**-22),
+            "Erf": FunctionError(absolute=2.0**-22),
+        }
+    ),
+)
+TORCH_CPU = Target(
+    "torch-cpu",
+    "PyTorch on the CPU: subnormals kept, 16-bit sums accumulate in float32.",
+    accumulates_wide=True,
+)
+TENSORFLOW_CPU = Target(
+    "tensorflow-cpu",
+    "TensorFlow on the CPU: subnormal operands and results are flushed to zero.",
+    flushes_results=True,
+    flushes_operands=True,
+    accumulates_wide=True,
+)
+
+TARGETS: Mapping[str, Target] = MappingProxyType(
+    {target.name: target for target in (IEEE, ONNXRUNTIME_CPU, TORCH_CPU, TENSORFLOW_CPU)}
+)
+
+
+def find_target(name: str) -> Target:
+    """The target of that name."""
+    try:
+        return TARGETS[name]
+    except KeyError:
+        raise ConfigurationError(f"unknown target {name!r}; known are {', '.join(TARGETS)}") from None
