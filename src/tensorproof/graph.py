@@ -98,6 +98,7 @@ class Model:
 
     `constants` maps value numbers to arrays: initialisers of the graph and of its sub-graphs. `weights` are those
     constants that are parameters of the model (initialisers), as opposed to constants of the program (Constant nodes).
+    `conversions` names what a conversion of the model to another format did to a constant: `overflow` or `vanished`.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Model:
     opsets: Mapping[str, int]
     producer: str = ""
     path: str | None = None
+    conversions: dict[int, str] = field(default_factory=dict[int, str])
 
     def find_value(self, name: str) -> int | None:
         """The number of the first value with that name (names are unique within a scope)."""

@@ -17,10 +17,14 @@ from tensorproof.formats import FLOAT32, Format
 
 @dataclass(frozen=True, slots=True)
 class FunctionError:
-    """A bound on |computed - exact| of one operator beyond its block's: `absolute` + `ulps` units in the last place."""
+    """A bound on |computed - exact| of one operator beyond its block's: `absolute` + `ulps` units in the last place.
+
+    `overshoot` is how far results leave the operator's codomain.
+    """
 
     absolute: float = 0.0
     ulps: float = 0.0
+    overshoot: float = 0.0
 
 
 _NONE: Mapping[str, FunctionError] = MappingProxyType({})

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx.numpy_helper import to_array
 
@@ -30,6 +31,13 @@ def _generate() -> list[tuple[str, bytes, tuple[Any, ...], tuple[Any, ...]]]:
     return result
 
 
+def _as_array(value: Any) -> Any:
+    """Tensors and NumPy scalars as arrays; sequences and optionals as they are."""
+    if isinstance(value, onnx.TensorProto):
+        return to_array(value)
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
 @cache
 def node_cases() -> tuple[Seed, ...]:
     """All generated node cases; the operator of a case is its most specific node type."""
@@ -49,7 +57,7 @@ def node_cases() -> tuple[Seed, ...]:
         domain = "" if node.domain == "ai.onnx" else node.domain
         # Cases of several nodes are functions written out: they test whole graphs, not one operator.
         operator = node.op_type if len(model.graph.node) == 1 else "expanded"
-        arrays = tuple(to_array(x) if isinstance(x, onnx.TensorProto) else x for x in inputs)
-        results = tuple(to_array(x) if isinstance(x, onnx.TensorProto) else x for x in outputs)
+        arrays = tuple(_as_array(x) for x in inputs)
+        results = tuple(_as_array(x) for x in outputs)
         seeds.append(Seed(name, operator, domain, model, arrays, results))
     return tuple(seeds)

@@ -105,6 +105,7 @@ class _Reader:
         self.constants: dict[int, npt.NDArray[Any]] = {}
         self.weights: set[int] = set()
         self.node_count = 0
+        self.node_names: dict[str, int] = {}
 
     def read(self) -> Model:
         graph = self.graph(self.proto.graph, {})
@@ -125,6 +126,11 @@ class _Reader:
         number = len(self.values) - 1
         scope[name] = number
         return number
+
+    def unique(self, name: str) -> str:
+        """The node's name; the second node of the same name (files may repeat them) is called `name#2`."""
+        count = self.node_names[name] = self.node_names.get(name, 0) + 1
+        return name if count == 1 else f"{name}#{count}"
 
     def graph(self, proto: onnx.GraphProto, outer: dict[str, int], depth: int = 0) -> Graph:
         """A graph or sub-graph; `outer` holds the names of the scopes around it."""
@@ -205,7 +211,7 @@ class _Reader:
                     self.declare(number, declared[name])
                 outputs.append(number)
             source, module = _origin(proto)
-            label = proto.name or f"{proto.op_type}({next((n for n in proto.output if n), '')})"
+            label = self.unique(proto.name or f"{proto.op_type}({next((n for n in proto.output if n), '')})")
             version = self.opsets.get(domain, 1)
             node = Node(
                 self.node_count, proto.op_type, domain, version, label, inputs, tuple(outputs), attributes, source, module

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
+
 import numpy as np
 
 from tensorproof.formats import Array
-from tensorproof.operators.table import CORRECT, UNDEFINED, Call, Mask, operator
-from tensorproof.ranges.elementwise import binary, corners, increasing, monotone, piecewise, product
-from tensorproof.ranges.range import NAN, SPECIALS, Range
+from tensorproof.operators.table import CORRECT, RESULT, UNDEFINED, Call, Mask, operator
+from tensorproof.ranges.elementwise import Kernel, binary, corners, increasing, monotone, piecewise, product
+from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Range, align
 from tensorproof.rules.absorbed_constant import ABSORBED_CONSTANT
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.division_by_zero import DIVISION_BY_ZERO
@@ -34,7 +37,7 @@ def sub(op: Call, a: Range, b: Range) -> Range:
 def _absorbed(op: Call, a: Range, b: Range) -> Mask:
     """The second operand is a constant, not zero, and so small that it never changes the first one's value."""
     constant = b.values()
-    if constant is None or not a.format.is_float or a.values() is not None or not constant.size:
+    if constant is None or not a.format.is_float or not constant.size:
         return False
     smallest = np.where(a.low > 0, a.low, np.where(a.high < 0, -a.high, 0.0))
     if not smallest.size or not (smallest > 0).all():
@@ -60,6 +63,38 @@ def _(op: Call, a: Range, b: Range) -> Mask:
     return _absorbed(op, a, b)
 
 
+@operator("Sum", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
+def sum_(op: Call, *operands: Range) -> Range:
+    """Increasing in every operand; the additions happen in any order."""
+    total = operands[0]
+    if len(operands) == 1:
+        return total
+    for x in operands[1:]:
+        total = binary(total, x, increasing(np.add), np.add)
+    if len(operands) == 2:
+        return total
+    # Floating-point sums are monotone in their terms: all terms at their low ends give the least result, whatever the order.
+    # All but the last of the n - 1 additions round on the way: |error| <= ((1 + u)^(n - 2) - 1) sum |terms| (Higham,
+    # Accuracy and Stability of Numerical Algorithms, section 4.2), and float64 rounds all of them here.
+    later = len(operands) - 2
+    accumulator = op.accumulation(total.format)
+    growth = np.expm1(later * np.log1p(accumulator.unit_roundoff)) + (later + 1) * 2.0**-53
+    aligned = align(total, *operands)
+    lows, highs = aligned.lows[1:], aligned.highs[1:]
+    least, largest = (_total(np.minimum(v, 0.0) for v in lows), _total(np.maximum(v, 0.0) for v in highs))
+    partial = aligned.result(total.format, least, largest)
+    outside = (least < accumulator.low) | (largest > accumulator.high)
+    op.report(ARITHMETIC_OVERFLOW, RESULT, partial, outside, gives=INFINITIES)
+    low = aligned.lows[0] - growth * _total(np.abs(v) for v in lows)
+    high = aligned.highs[0] + growth * _total(np.abs(v) for v in highs)
+    empty = total.low > total.high
+    return total.replace(np.where(empty, np.inf, low), np.where(empty, -np.inf, high), total.special)
+
+
+def _total(terms: Iterable[Array]) -> Array:
+    return functools.reduce(np.add, terms)
+
+
 @operator("Mul", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
 def mul(op: Call, a: Range, b: Range) -> Range:
     """Bilinear: extremes at the corners of the box."""
@@ -72,7 +107,7 @@ def div(op: Call, a: Range, b: Range) -> Range:
     if a.format.is_integer:
         return binary(a, b, _integer_quotient, _truncated)
     tiny = b.format.smallest_subnormal
-    return binary(a, b, _quotient_away_from(tiny), np.divide)
+    return binary(a, b, quotient_away_from(tiny), np.divide)
 
 
 @div.hazard(DIVISION_BY_ZERO, gives=SPECIALS, operand=1)
@@ -85,7 +120,7 @@ def _(op: Call, a: Range, b: Range) -> Mask:
     return b.contains(0.0) if b.format.is_integer else False
 
 
-def _quotient_away_from(tiny: float):  # noqa: ANN202
+def quotient_away_from(tiny: float) -> Kernel:
     """The kernel of a division whose divisor stays at least `tiny` away from zero."""
 
     def kernel(la: Array, ha: Array, lb: Array, hb: Array) -> tuple[Array, Array]:
@@ -113,11 +148,18 @@ def _truncated(a: Array, b: Array) -> Array:
 
 
 def _integer_quotient(la: Array, ha: Array, lb: Array, hb: Array) -> tuple[Array, Array]:
-    low, high = _quotient_away_from(1.0)(la, ha, lb, hb)
+    low, high = quotient_away_from(1.0)(la, ha, lb, hb)
     # A quotient of large 64-bit integers is exact only to 53 bits; truncation of the outward neighbour covers it.
     large = np.maximum(np.abs(la), np.abs(ha)) > 2.0**53
     low, high = np.where(large, np.nextafter(low, -np.inf), low), np.where(large, np.nextafter(high, np.inf), high)
     return np.trunc(low), np.trunc(high)
+
+
+@operator("Mean", composed_of=(sum_, div))
+def mean(op: Call, *operands: Range) -> Range:
+    """The sum divided by the number of operands."""
+    total = op.apply(sum_, *operands)
+    return op.apply(div, total, Range.constant(np.asarray(len(operands), np.float64), total.format))
 
 
 @operator("Neg")
@@ -132,36 +174,55 @@ def abs_(op: Call, x: Range) -> Range:
     return piecewise(x, np.abs, (0.0,))
 
 
-@operator("Mod", error=CORRECT, coarse="periodic: only the bounds by divisor and dividend are kept")
+@operator("Mod", error=CORRECT)
 def mod(op: Call, a: Range, b: Range) -> Range:
-    """|result| < |divisor|; the sign is the divisor's (fmod=0, ONNX Mod-13) or the dividend's (fmod=1)."""
-    aligned_kernel = _fmod_kernel if op.attribute("fmod", 0) else _floor_mod_kernel
-    function = np.fmod if op.attribute("fmod", 0) else np.mod
-    step = 1.0 if a.format.is_integer else 0.0
+    """Linear while the quotient keeps its integer part; else between zero and the divisor.
+
+    The sign is the divisor's (fmod=0: a - b floor(a / b)) or the dividend's (fmod=1: a - b trunc(a / b)), ONNX Mod-28.
+    """
+    truncated = bool(op.attribute("fmod", 0))
+    function = np.fmod if truncated else np.mod
+    integral = a.format.is_integer
+    tiny = 1.0 if integral else a.format.smallest_subnormal
 
     def kernel(la: Array, ha: Array, lb: Array, hb: Array) -> tuple[Array, Array]:
-        low, high = aligned_kernel(la, ha, lb, hb, step)
-        same_a, same_b = la == ha, lb == hb
-        exact = function(la, lb)
-        point = same_a & same_b & np.isfinite(exact)
-        return np.where(point, exact, low), np.where(point, exact, high)
+        low = np.full(np.broadcast_shapes(la.shape, lb.shape), np.inf)
+        high = np.full(low.shape, -np.inf)
+        # Signs of dividend and divisor; fmod ignores the divisor's, and floor-mod needs no cut of the dividend.
+        for sign_b in (1.0, -1.0):
+            start_b, end_b = np.maximum(np.minimum(sign_b * lb, sign_b * hb), tiny), np.maximum(sign_b * lb, sign_b * hb)
+            for sign_a in (1.0, -1.0) if truncated else (sign_b,):
+                start_a, end_a = np.minimum(sign_a * la, sign_a * ha), np.maximum(sign_a * la, sign_a * ha)
+                here = (end_b > 0) | ((lb == 0) & (hb == 0))
+                if truncated:
+                    here = here & (end_a >= 0)
+                    start_a, end_a = np.maximum(start_a, 0.0), np.maximum(end_a, 0.0)
+                part_low, part_high = _remainder(start_a, end_a, start_b, np.maximum(end_b, start_b), integral)
+                if sign_a < 0:
+                    part_low, part_high = -part_high, -part_low
+                low = np.where(here, np.minimum(low, part_low), low)
+                high = np.where(here, np.maximum(high, part_high), high)
+        return low, high
 
     return binary(a, b, kernel, function)
 
 
-def _fmod_kernel(la: Array, ha: Array, lb: Array, hb: Array, step: float) -> tuple[Array, Array]:
-    reach = np.maximum(np.maximum(np.abs(lb), np.abs(hb)) - step, 0.0)
-    low = np.where(la < 0, np.maximum(la, -reach), 0.0)
-    high = np.where(ha > 0, np.minimum(ha, reach), 0.0)
-    inside = (np.maximum(np.abs(la), np.abs(ha)) < np.minimum(np.abs(lb), np.abs(hb))) & ((lb > 0) | (hb < 0))
-    return np.where(inside, la, low), np.where(inside, ha, high)
-
-
-def _floor_mod_kernel(la: Array, ha: Array, lb: Array, hb: Array, step: float) -> tuple[Array, Array]:
-    low = np.where(lb < 0, np.minimum(lb + step, 0.0), 0.0)
-    high = np.where(hb > 0, np.maximum(hb - step, 0.0), 0.0)
-    inside = (la >= 0) & (ha < lb)
-    return np.where(inside, la, low), np.where(inside, ha, high)
+def _remainder(la: Array, ha: Array, lb: Array, hb: Array, integral: bool) -> tuple[Array, Array]:
+    """a - b floor(a / b) for positive divisors."""
+    quotients = corners(np.floor_divide)(la, ha, lb, hb)
+    quotient = quotients[0]
+    # Without a change of the quotient the remainder is a - b q, bilinear; 2^-51 covers the roundings of float64, which
+    # cannot tell large quotients apart.
+    crossing = (quotients[0] != quotients[1]) | ((np.abs(quotient) >= 2.0**52) & ~((la == ha) & (lb == hb)))
+    slack = np.where(integral & (np.maximum(np.abs(la), np.abs(ha)) < 2.0**52), 0.0, 2.0**-51)
+    multiple_low, multiple_high = np.minimum(quotient * lb, quotient * hb), np.maximum(quotient * lb, quotient * hb)
+    low = np.maximum(la - multiple_high - slack * np.maximum(np.abs(la), np.abs(multiple_high)), 0.0)
+    high = np.minimum(ha - multiple_low + slack * np.maximum(np.abs(ha), np.abs(multiple_low)), hb)
+    fixed = lb == hb
+    low, high = np.where(fixed, np.mod(la, lb), low), np.where(fixed, np.mod(ha, lb), high)
+    largest = hb - 1.0 if integral else hb
+    largest = np.where(la >= 0, np.minimum(ha, largest), largest)
+    return np.where(crossing, 0.0, low), np.where(crossing, largest, high)
 
 
 @mod.hazard(MODULO_BY_ZERO, gives=NAN, operand=1)

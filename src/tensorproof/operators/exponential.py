@@ -1,16 +1,23 @@
-"""Exponentials, logarithms, roots and powers."""
+"""Exponentials, logarithms, roots, powers and the error function."""
 
 from __future__ import annotations
 
-import numpy as np
+import functools
 
-from tensorproof.operators.table import CORRECT, FAITHFUL, Call, Mask, operator
-from tensorproof.ranges.elementwise import monotone
-from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, SPECIALS, Range
+import numpy as np
+import numpy.typing as npt
+
+from tensorproof.formats import Array
+from tensorproof.operators.arithmetic import quotient_away_from
+from tensorproof.operators.table import CORRECT, FAITHFUL, UNDEFINED, Call, Error, Mask, operator
+from tensorproof.ranges.elementwise import binary, monotone
+from tensorproof.ranges.error_function import erf as erf_value
+from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, SPECIALS, Range, align
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.division_by_zero import DIVISION_BY_ZERO
 from tensorproof.rules.exponential_overflow import EXPONENTIAL_OVERFLOW
 from tensorproof.rules.log_of_nonpositive import LOG_OF_NONPOSITIVE
+from tensorproof.rules.power_outside_domain import POWER_OUTSIDE_DOMAIN
 from tensorproof.rules.sqrt_of_negative import SQRT_OF_NEGATIVE
 
 
@@ -45,11 +52,111 @@ def _(op: Call, x: Range) -> Mask:
 @operator("Reciprocal", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
 def reciprocal(op: Call, x: Range) -> Range:
     """Decreasing on either side of zero."""
-    from tensorproof.operators.arithmetic import div
-
-    return op.apply(div, Range.constant(np.ones(()), x.format), x)
+    kernel = quotient_away_from(x.format.smallest_subnormal)
+    return binary(Range.constant(np.ones(()), x.format), x, kernel, np.divide)
 
 
 @reciprocal.hazard(DIVISION_BY_ZERO, gives=SPECIALS)
 def _(op: Call, x: Range) -> Mask:
     return x.contains(0.0)
+
+
+# The ONNX reference evaluator rounds Erf to float32, whatever the format is.
+@operator("Erf", error=Error(4.0, 2.0**-24), codomain=(-1.0, 1.0))
+def erf(op: Call, x: Range) -> Range:
+    """Increasing from -1 to 1."""
+    return monotone(x, erf_value)
+
+
+# -- powers ----------------------------------------------------------------------------------------------------------
+
+
+@operator("Pow", error=FAITHFUL, overflow=ARITHMETIC_OVERFLOW)
+def pow_(op: Call, base: Range, exponent: Range) -> Range:
+    """exp(y log x) for positive x: extremes at the corners; negative bases by the parity of the integer exponents.
+
+    The result has the format of the base (ONNX Pow-12); an integer result is rounded towards zero.
+    """
+    format, integers = base.format, exponent.format.is_integer
+    tiny = 1.0 if format.is_integer else format.smallest_subnormal
+
+    def kernel(lx: Array, hx: Array, ly: Array, hy: Array) -> tuple[Array, Array]:
+        low, high = _power(lx, hx, ly, hy, tiny)
+        return _whole(low, high, integers and bool((ly >= 0).all())) if format.is_integer else (low, high)
+
+    result = binary(base, exponent, kernel, np.power, format)
+    return _special_powers(base, exponent, result) if base.has_special or exponent.has_special else result
+
+
+def _power(lx: Array, hx: Array, ly: Array, hy: Array, tiny: float) -> tuple[Array, Array]:
+    """Powers of a box wherever they are defined; bases whose power is not are moved to the nearest end of the domain."""
+    # Integer exponents of either parity: the only ones that a negative base has.
+    first, last = np.ceil(ly), np.floor(hy)
+    even = first + np.mod(first, 2.0), last - np.mod(last, 2.0)
+    odd = first + np.mod(first + 1.0, 2.0), last - np.mod(last + 1.0, 2.0)
+    negative = lx < 0
+    positive = (hx >= 0) | (first > last)
+    start, end = np.maximum(lx, 0.0), np.maximum(hx, 0.0)
+    low, high = _positive_power(start, end, ly, hy, tiny)
+    low, high = np.where(positive, low, np.inf), np.where(positive, high, -np.inf)
+    start, end = np.maximum(-hx, 0.0), np.maximum(-lx, 0.0)
+    for (start_y, end_y), sign in ((even, 1.0), (odd, -1.0)):
+        here = negative & (start_y <= end_y)
+        if not here.any():
+            continue
+        ends = _positive_power(start, end, np.where(here, start_y, 0.0), np.where(here, end_y, 0.0), tiny)
+        low = np.where(here, np.minimum(low, ends[0] if sign > 0 else -ends[1]), low)
+        high = np.where(here, np.maximum(high, ends[1] if sign > 0 else -ends[0]), high)
+    return low, high
+
+
+def _positive_power(lx: Array, hx: Array, ly: Array, hy: Array, tiny: float) -> tuple[Array, Array]:
+    """log of the power is the product y log x: extremes at the corners; zero bases of negative exponents become tiny."""
+    values: list[Array] = []
+    for y in (ly, hy):
+        for x in (lx, hx):
+            values.append(np.power(np.where(y < 0, np.maximum(x, tiny), x), y))
+    # The corner (0, 0) is 1; a box that holds it and smaller or larger powers has other corners for them.
+    return functools.reduce(np.minimum, values), functools.reduce(np.maximum, values)
+
+
+def _whole(low: Array, high: Array, exact: bool) -> tuple[Array, Array]:
+    """Integer results: exact below 2^52 where base and exponent are integers, else of the value or its float64 neighbours."""
+    if exact and bool((np.maximum(np.abs(low), np.abs(high)) < 2.0**52).all()):
+        return np.rint(low), np.rint(high)
+    slack = 2.0**-50
+    return np.trunc(low - slack * np.abs(low)), np.trunc(high + slack * np.abs(high))
+
+
+def _special_powers(base: Range, exponent: Range, result: Range) -> Range:
+    """What the ends of cells do not show: parity for a base of -inf, and x^0 = 1^y = 1 even for NaN (IEEE 754-2019, 9.2.1)."""
+    aligned = align(base, exponent)
+    (lx, ly), (hx, hy), (sx, sy) = aligned.lows, aligned.highs, aligned.specials
+    one = ((sx != 0) & (ly <= 0) & (hy >= 0)) | ((sy != 0) & (lx <= 1) & (hx >= 1))
+    low, high = np.where(one, np.minimum(result.low, 1.0), result.low), np.where(one, np.maximum(result.high, 1.0), result.high)
+    infinite = ((sx & np.uint8(NEGATIVE_INFINITY)) != 0) & (ly <= hy)
+    vanishing, growing = infinite & (ly < 0), infinite & (hy > 0)
+    low, high = np.where(vanishing, np.minimum(low, 0.0), low), np.where(vanishing, np.maximum(high, 0.0), high)
+    first_odd = np.ceil(ly) + np.mod(np.ceil(ly) + 1.0, 2.0)
+    special = result.special | np.where(growing, np.uint8(POSITIVE_INFINITY), np.uint8(0))
+    special = special | np.where(growing & (np.maximum(first_odd, 1.0) <= hy), np.uint8(NEGATIVE_INFINITY), np.uint8(0))
+    return result.replace(low, high, special)
+
+
+def _undefined_power(base: Range, exponent: Range) -> npt.NDArray[np.bool_]:
+    """A negative base with an exponent that is no integer, or zero with a negative one."""
+    aligned = align(base, exponent)
+    (lx, ly), (hx, hy) = aligned.lows, aligned.highs
+    nonempty = (lx <= hx) & (ly <= hy)
+    fraction = (ly < hy) | (ly != np.rint(ly)) if exponent.format.is_float else np.zeros_like(ly, np.bool_)
+    return nonempty & (((lx < 0) & fraction) | ((lx <= 0) & (hx >= 0) & (ly < 0)))
+
+
+@pow_.hazard(POWER_OUTSIDE_DOMAIN, gives=SPECIALS)
+def _(op: Call, base: Range, exponent: Range) -> Mask:
+    return _undefined_power(base, exponent) if base.format.is_float else False
+
+
+@pow_.hazard(POWER_OUTSIDE_DOMAIN, gives=UNDEFINED)
+def _(op: Call, base: Range, exponent: Range) -> Mask:
+    return _undefined_power(base, exponent) if base.format.is_integer else False

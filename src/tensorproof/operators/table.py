@@ -306,7 +306,9 @@ def _finish(call: Call, x: Range) -> Range:
         return _wrap(x).limit()
     low, high = _round_outward(call, x)
     if entry.codomain is not None:
-        low, high = np.clip(low, *entry.codomain), np.clip(high, *entry.codomain)
+        overshoot = call.target.function_errors.get(entry.name, _NO_EXTRA).overshoot
+        ends = entry.codomain[0] - overshoot, entry.codomain[1] + overshoot
+        low, high = np.clip(low, *ends), np.clip(high, *ends)
     if call.target.flushes_results:
         low, high = _flush(low, high, x.format)
     if x.has_special:
@@ -328,8 +330,13 @@ def _round_outward(call: Call, x: Range) -> tuple[Array, Array]:
             return fmt.round_nearest(low), fmt.round_nearest(high)
         ulps = 0.0
     if ulps or absolute:
-        low = low - (ulps * fmt.quantum(low) + absolute)
-        high = high + (ulps * fmt.quantum(high) + absolute)
+        padded_low = low - (ulps * fmt.quantum(low) + absolute)
+        padded_high = high + (ulps * fmt.quantum(high) + absolute)
+        if absolute == 0.0:
+            # An error in units of the last place is relative: it carries no result across zero.
+            padded_low = np.where(low >= 0, np.maximum(padded_low, 0.0), padded_low)
+            padded_high = np.where(high <= 0, np.minimum(padded_high, 0.0), padded_high)
+        low, high = padded_low, padded_high
     return fmt.round_down(low), fmt.round_up(high)
 
 

@@ -7,9 +7,9 @@ those on clean operands; hazards that appear on actual operands only are consequ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import FLOAT32, Format
 from tensorproof.graph import ABSENT, Graph, Model, Node
 from tensorproof.operators.table import UNDEFINED, Call, Hazard, Operator, evaluate, find_operator
-from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, with_special
+from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, join, with_special
 from tensorproof.ranges.grid import Shape, Span
 from tensorproof.ranges.range import SPECIALS, Range
 from tensorproof.targets import Target
@@ -38,6 +38,17 @@ class Flow:
     def of(cls, value: Abstract) -> Flow:
         return cls(value, value)
 
+    def join(self, other: Flow) -> Flow:
+        """What flows along an edge that either of two paths reaches."""
+        clean = join(self.clean, other.clean)
+        both_clean = self.actual is self.clean and other.actual is other.clean
+        actual = clean if both_clean else join(self.actual, other.actual)
+        return Flow(clean, actual, self.roots | other.roots)
+
+    def behind(self, roots: Roots) -> Flow:
+        """The same values, reached through these roots as well."""
+        return self if roots <= self.roots else Flow(self.clean, self.actual, self.roots | roots)
+
 
 @dataclass(slots=True)
 class Record:
@@ -49,6 +60,26 @@ class Record:
     consequences: list[Hazard] = field(default_factory=list[Hazard])
     roots: Roots = NO_ROOTS
     not_analysed: str | None = None
+
+    def add(self, hazards: Sequence[Hazard], consequences: Sequence[Hazard], roots: Roots) -> None:
+        """Add what one more evaluation found. Hazards of the same rule and operand are one, whose bounds are joined."""
+        self.roots |= roots
+        for hazard in hazards:
+            _merge(self.hazards, hazard)
+        for hazard in consequences:
+            _merge(self.consequences, hazard)
+        if self.hazards and self.consequences:
+            own = {hazard.rule.code for hazard in self.hazards}
+            self.consequences = [hazard for hazard in self.consequences if hazard.rule.code not in own]
+
+
+def _merge(found: list[Hazard], hazard: Hazard) -> None:
+    for index, other in enumerate(found):
+        if (other.rule, other.operand, other.operator) == (hazard.rule, hazard.operand, hazard.operator):
+            low, high = float(np.fmin(other.low, hazard.low)), float(np.fmax(other.high, hazard.high))
+            found[index] = replace(other, low=low, high=high, gives=other.gives | hazard.gives)
+            return
+    found.append(hazard)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +129,7 @@ class Propagation:
         constants: Callable[[int], Flow],
         *,
         keep_ranges: bool = False,
+        strict: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         self.model = model
@@ -107,19 +139,34 @@ class Propagation:
         self.records: dict[int, Record] = {}
         self._constants = constants
         self._recording = True
+        self._blamed: Roots | None = None
+        self._last_uses: dict[int, dict[int, list[int]]] = {}
         self._keep = keep_ranges
+        self._strict = strict
         self._kept: dict[int, Flow] = {}
         self._progress = progress
-        self._done = 0
+        #: Evaluations of nodes so far; the budgets of loops are counted in them.
+        self.evaluations = 0
+        #: The number of evaluations up to which loops may go on one iteration at a time; None outside of loops.
+        self.allowance: int | None = None
 
     @contextmanager
-    def unrecorded(self) -> Iterable[None]:  # type: ignore[misc]
+    def unrecorded(self) -> Generator[None]:
         """Evaluate without recording hazards: for passes of a fixpoint iteration whose ranges are not final."""
         before, self._recording = self._recording, False
         try:
             yield
         finally:
             self._recording = before
+
+    @contextmanager
+    def reached_through(self, roots: Roots) -> Generator[None]:
+        """Evaluate code that runs only if a hazard fired at one of these roots: its hazards are their consequences."""
+        before, self._blamed = self._blamed, (self._blamed or NO_ROOTS) | roots
+        try:
+            yield
+        finally:
+            self._blamed = before
 
     def read(self, number: int) -> Flow:
         """The value with that number, constants made on first use."""
@@ -137,26 +184,29 @@ class Propagation:
                 earlier = self.summaries.get(number)
                 self.summaries[number] = summary if earlier is None else earlier.join(summary)
             if self._keep:
-                self._kept[number] = flow
+                earlier_flow = self._kept.get(number)
+                self._kept[number] = flow if earlier_flow is None else earlier_flow.join(flow)
 
     def run(self, graph: Graph, inputs: Sequence[Flow]) -> list[Flow]:
         """Evaluate a (sub-)graph on its inputs."""
+        if len(inputs) != len(graph.inputs):
+            raise NotAnalysed(f"sub-graph {graph.name!r} takes {len(graph.inputs)} inputs, not {len(inputs)}")
         for number, flow in zip(graph.inputs, inputs):
             self.set(number, flow)
-        last_use = _last_uses(graph)
+        last_use = self._last_uses.get(id(graph))
+        if last_use is None:
+            last_use = self._last_uses[id(graph)] = _last_uses(graph)
         for position, node in enumerate(graph.nodes):
             self._evaluate(node)
+            self.evaluations += 1
             if self._progress is not None:
-                self._done += 1
-                self._progress(self._done)
+                self._progress(self.evaluations)
             for number in last_use.get(position, ()):
                 self.values.pop(number, None)
         return [self.read(number) for number in graph.outputs]
 
     def _evaluate(self, node: Node) -> None:
-        record = self.records.get(node.number)
-        if record is None:
-            record = self.records[node.number] = Record(node)
+        record = self._record(node)
         entry = find_operator(node.domain, node.op)
         operands = [None if number == ABSENT else self.read(number) for number in node.inputs]
         roots = frozenset[int]().union(*(flow.roots for flow in operands if flow is not None))
@@ -178,7 +228,14 @@ class Propagation:
         except (NotAnalysed, UnknownShape) as reason:
             self._give_up(node, record, roots, str(reason))
             return
-        if entry.top is not None and self._recording:
+        except Exception as error:
+            # A node that is not what its operator's schema says, or a fault of the block: visible, never "safe".
+            if self._strict:
+                raise
+            text = (str(error).strip().splitlines() or [""])[0][:160]
+            self._give_up(node, record, roots, f"the block of {node.label} failed ({type(error).__name__}: {text})")
+            return
+        if entry.top is not None:
             record.not_analysed = entry.top
         for number, flow in zip(node.outputs, flows):
             if number != ABSENT:
@@ -198,14 +255,15 @@ class Propagation:
             actual_results = _as_list(evaluate(other, actual))
             own = {hazard.rule.code for hazard in call.hazards}
             consequences = [hazard for hazard in other.hazards if hazard.rule.code not in own]
-        if self._recording:
-            record.hazards.extend(call.hazards)
-            record.consequences.extend(consequences)
-            record.roots |= roots
+        own_hazards = call.hazards
+        if self._blamed is not None:
+            own_hazards, consequences = [], [*call.hazards, *consequences]
+            roots = roots | self._blamed
+        record.add(own_hazards, consequences, roots)
         gives = 0
-        for hazard in (*call.hazards, *consequences):
+        for hazard in (*own_hazards, *consequences):
             gives |= hazard.gives
-        if any(hazard.gives for hazard in call.hazards):
+        if any(hazard.gives for hazard in own_hazards):
             roots = roots | {node.number}
             record.checkable = True
         flows: list[Flow] = []
@@ -216,6 +274,15 @@ class Propagation:
                 actual_result = with_special(actual_result, gives & SPECIALS)
             flows.append(Flow(clean_result, actual_result, roots))
         return flows
+
+    def _record(self, node: Node) -> Record:
+        """The record of a node; one that nobody reads in passes that are not final."""
+        if not self._recording:
+            return Record(node)
+        record = self.records.get(node.number)
+        if record is None:
+            record = self.records[node.number] = Record(node)
+        return record
 
     def _call(self, entry: Operator, node: Node) -> Call:
         formats = [None if number == ABSENT else self.model.values[number].format for number in node.outputs]
@@ -237,8 +304,14 @@ class Propagation:
     def _give_up(self, node: Node, record: Record, roots: Roots, reason: str) -> None:
         """Nothing is known about the outputs; the report shows why, and what follows is proven only if this node is finite."""
         record.not_analysed = reason
-        if self._recording:
-            record.roots |= roots
+        record.roots |= roots
+        for sub in node.subgraphs():
+            for inner in sub.walk():
+                # Not all times that the body runs were seen: nothing inside it is proven.
+                inside = self._record(inner)
+                entry = find_operator(inner.domain, inner.op)
+                inside.checkable = inside.checkable or entry is None or (entry.is_checkable and not entry.is_control)
+                inside.not_analysed = inside.not_analysed or f"{node.label} around it: {reason}"
         for number in node.outputs:
             if number == ABSENT:
                 continue
@@ -273,8 +346,8 @@ def _last_uses(graph: Graph) -> dict[int, list[int]]:
     for position, node in enumerate(graph.nodes):
         for number in node.inputs:
             last[number] = position
-        for sub in node.subgraphs():
-            for inner in sub.walk():
+        for sub in _subgraphs(node):
+            for inner in sub.nodes:
                 for number in inner.inputs:
                     last[number] = position
             for number in sub.outputs:
@@ -291,24 +364,34 @@ def _last_uses(graph: Graph) -> dict[int, list[int]]:
     return result
 
 
+def _subgraphs(node: Node) -> Generator[Graph]:
+    """The sub-graphs of a node and, in turn, of their nodes."""
+    for graph in node.subgraphs():
+        yield graph
+        for inner in graph.nodes:
+            yield from _subgraphs(inner)
+
+
 def propagate(
     model: Model,
-    inputs: Mapping[int, Range],
+    inputs: Mapping[int, Abstract],
     target: Target,
     *,
     constants: Callable[[int], Flow] | None = None,
     keep_ranges: bool = False,
+    strict: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> RangedGraph:
     """Ranges of all values of a model, from the ranges of its inputs.
 
     `constants` makes the range of a constant by its value number; by default constants are exactly what the file holds.
+    With `strict`, an exception of a block goes up instead of turning into "not analysed": for tests of the blocks.
     """
 
     def fixed(number: int) -> Flow:
         return Flow.of(Range.constant(model.constants[number], model.values[number].format))
 
-    run = Propagation(model, target, constants or fixed, keep_ranges=keep_ranges, progress=progress)
+    run = Propagation(model, target, constants or fixed, keep_ranges=keep_ranges, strict=strict, progress=progress)
     with np.errstate(all="ignore"):
         outputs = run.run(model.graph, [Flow.of(inputs[number]) for number in model.graph.inputs])
     return RangedGraph(

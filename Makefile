@@ -1,0 +1,48 @@
+# Two commands set up everything: `make demo` and `make test`.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test test-long soundness bench docs lint clean
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The core: what a user gets from `pip install tensorproof`.
+$(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) --editable .
+	touch $@
+
+# Everything that the tests need. Wheels with trained models are read as test subjects, without their dependencies.
+$(VENV)/.everything: $(VENV)/.core
+	$(PIP) --editable ".[test]" "torch==2.13.0" onnxscript
+	$(PIP) --no-deps silero-vad magika rapidocr-onnxruntime basic-pitch
+	touch $@
+
+demo: $(VENV)/.core
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.everything lint
+	$(BIN)/python -m pytest
+
+test-long: $(VENV)/.everything
+	$(BIN)/python -m pytest -m "long or not long"
+
+lint: $(VENV)/.everything
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+soundness: $(VENV)/.everything
+	$(BIN)/python -m tests.soundness nodes
+
+bench: $(VENV)/.everything
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.everything
+	$(BIN)/python -m docs.generate
+
+clean:
+	rm -rf $(VENV) .cache build dist

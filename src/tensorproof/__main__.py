@@ -1,0 +1,5 @@
+"""`python -m tensorproof` is the command line."""
+
+from tensorproof.cli import main
+
+main()

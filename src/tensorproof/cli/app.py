@@ -1,0 +1,174 @@
+"""Commands and options. Everything heavy is imported inside the commands, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tensorproof.errors import TensorproofError
+
+app = typer.Typer(
+    name="tensorproof",
+    help="Finds the inputs that make a neural network return NaN or infinity, and proves it with a failing input.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+_debug = False
+
+
+@app.callback()
+def common(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    global _debug
+    _debug = debug
+
+
+@app.command()
+def check(
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="ONNX files.", show_default=False)],
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option("--range", metavar="NAME=LOW:HIGH", help="Range of an input (or weight); `*` for all. Repeatable."),
+    ] = None,
+    ranges_file: Annotated[
+        Path | None, typer.Option("--ranges", metavar="FILE", help='JSON: {"name": [low, high]}.')
+    ] = None,
+    samples: Annotated[
+        Path | None, typer.Option("--samples", metavar="FILE", help="Ranges learned from the arrays of an .npz file.")
+    ] = None,
+    dims: Annotated[
+        list[str] | None,
+        typer.Option("--dim", metavar="NAME=SIZE", help="Size of a symbolic dimension, or LOW:HIGH. Repeatable."),
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="fixed (as in the file), init, ranum, debar, or LOW:HIGH.", show_default="fixed")
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="What if the model ran in float16, bfloat16, ...?")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The runtime whose arithmetic is assumed.", show_default="onnxruntime-cpu")
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", help="terminal, json, sarif, github or junit.")
+    ] = "terminal",
+    output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write the report to a file.")] = None,
+    select: Annotated[list[str] | None, typer.Option(metavar="CODES", help="Only these rules, e.g. NUM1,NUM203.")] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="CODES", help="Not these rules; NUM101[/decoder/*] ignores by node.")
+    ] = None,
+    fail_on: Annotated[
+        str | None, typer.Option(help="confirmed, possible, incomplete or never.", show_default="confirmed")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Same as --fail-on incomplete.")] = False,
+    baseline: Annotated[Path | None, typer.Option(metavar="FILE", help="Known findings, not reported again.")] = None,
+    write_baseline: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the findings as a new baseline.")
+    ] = None,
+    no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Static analysis alone; nothing is run.")] = False,
+    witnesses: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where failing inputs are saved.")
+    ] = Path("tensorproof-witnesses"),
+    source_root: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Source excerpts are shown from files under it.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the samples.", show_default="0")] = None,
+    budget: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of confirmation.")] = None,
+) -> None:
+    """Report each operator that can produce NaN or infinity, with the range, the trail and a failing input."""
+    from tensorproof.cli.check import CheckOptions, run_check
+
+    options = CheckOptions(
+        models=tuple(models),
+        ranges=tuple(ranges or ()),
+        ranges_file=ranges_file,
+        samples=samples,
+        dims=tuple(dims or ()),
+        weights=weights,
+        precision=precision,
+        target=target,
+        format=format,
+        output=output,
+        select=_split(select),
+        ignore=_split(ignore),
+        fail_on="incomplete" if strict else fail_on,
+        baseline=baseline,
+        write_baseline=write_baseline,
+        confirm=not no_confirm,
+        witnesses=witnesses,
+        source_root=source_root,
+        seed=seed,
+        budget=budget,
+    )
+    raise typer.Exit(run_check(options))
+
+
+@app.command()
+def explain(
+    code: Annotated[str, typer.Argument(help="A rule's code or name; `all` lists them.", show_default=False)],
+) -> None:
+    """Show the page of a rule."""
+    from tensorproof.report.explain import render_rule
+    from tensorproof.rules import all_rules, find_rule
+
+    if code == "all":
+        for rule in all_rules().values():
+            print(f"{rule.code}  {rule.name:34} {rule.summary}")
+    else:
+        print(render_rule(find_rule(code)))
+
+
+@app.command()
+def version() -> None:
+    """Show the version."""
+    from tensorproof import __version__
+
+    print(f"tensorproof {__version__}")
+
+
+def _split(options: list[str] | None) -> tuple[str, ...]:
+    """Codes separated by commas, over all occurrences of the option; commas inside brackets belong to a pattern."""
+    found: list[str] = []
+    for option in options or ():
+        part = ""
+        depth = 0
+        for character in option:
+            depth += (character == "[") - (character == "]")
+            if character == "," and depth <= 0:
+                found.append(part.strip())
+                part = ""
+            else:
+                part += character
+        found.append(part.strip())
+    return tuple(part for part in found if part)
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line and give its exit code; errors are one line on standard error."""
+    try:
+        result = app(arguments, prog_name="tensorproof", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except typer.Exit as exit_request:
+        return exit_request.exit_code
+    except TensorproofError as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        return _fail("interrupted")
+    except BrokenPipeError:
+        return 2
+    except Exception as error:
+        if hasattr(error, "format_message"):
+            return _fail(error.format_message())
+        if _debug or "--debug" in arguments:
+            raise
+        return _fail(f"internal error: {type(error).__name__}: {error}; run with --debug for the traceback")
+
+
+def _fail(message: str) -> int:
+    line = " ".join(message.split())
+    print(f"tensorproof: {''.join(c if c.isprintable() else ascii(c)[1:-1] for c in line)}", file=sys.stderr)
+    return 2

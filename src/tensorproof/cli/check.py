@@ -1,0 +1,102 @@
+"""The `check` command: configuration and options into calls of the library, reports into text, policy into exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tensorproof import check
+from tensorproof.assumptions import Domain, parse_dimension_option, parse_range_option, read_ranges_file
+from tensorproof.cli.progress import shown_progress
+from tensorproof.configuration import FAIL_ON, Configuration, find_configuration
+from tensorproof.errors import ConfigurationError
+from tensorproof.files import write_text
+from tensorproof.findings import Report
+from tensorproof.report import find_format
+from tensorproof.report.baseline import Baseline, apply_baseline, read_baseline, stale_entries, write_baseline
+from tensorproof.report.selection import apply_selection, parse_selection
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """The options of the command, as given."""
+
+    models: tuple[Path, ...]
+    ranges: tuple[str, ...]
+    ranges_file: Path | None
+    samples: Path | None
+    dims: tuple[str, ...]
+    weights: str | None
+    precision: str | None
+    target: str | None
+    format: str
+    output: Path | None
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    fail_on: str | None
+    baseline: Path | None
+    write_baseline: Path | None
+    confirm: bool
+    witnesses: Path
+    source_root: Path | None
+    seed: int | None
+    budget: float | None
+
+
+def run_check(options: CheckOptions) -> int:
+    """Check all models and print one report; the exit code follows `--fail-on`."""
+    configuration = find_configuration(Path.cwd())
+    render = find_format(options.format)
+    fail_on = options.fail_on or configuration.fail_on or "confirmed"
+    if fail_on not in FAIL_ON:
+        raise ConfigurationError(f"--fail-on {fail_on!r}: write {', '.join(FAIL_ON)}")
+    selection = parse_selection(
+        options.select or configuration.select, (*options.ignore, *configuration.ignore)
+    )
+    baseline_path = options.baseline or (Path(configuration.baseline) if configuration.baseline else None)
+    baseline = None if baseline_path is None else read_baseline(baseline_path)
+    checked: list[Report] = []
+    for path in options.models:
+        with shown_progress(path.name) as progress:
+            checked.append(_check_one(path, options, configuration, progress))
+    reports = [apply_selection(report, selection) for report in checked]
+    if options.write_baseline is not None:
+        write_baseline(options.write_baseline, Baseline.of(reports))
+    if baseline is not None:
+        for entry in stale_entries(checked, baseline):
+            print(f"tensorproof: baseline entry {entry.identity!a} of {entry.model} is gone", file=sys.stderr)
+        reports = [apply_baseline(report, baseline) for report in reports]
+    text = render(reports, source_root=options.source_root)
+    if options.output is not None:
+        write_text(options.output, text if text.endswith("\n") else text + "\n")
+    else:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+    return 1 if any(report.fails(fail_on) for report in reports) else 0
+
+
+def _check_one(
+    path: Path, options: CheckOptions, configuration: Configuration, progress: Callable[[str, int], None] | None
+) -> Report:
+    domains: dict[str, Domain] = dict(configuration.ranges)
+    if options.ranges_file is not None:
+        domains |= read_ranges_file(options.ranges_file)
+    domains |= dict(map(parse_range_option, options.ranges))
+    sizes = dict(configuration.dims) | dict(map(parse_dimension_option, options.dims))
+    report = check(
+        path,
+        ranges=domains,
+        dims=sizes,
+        weights=options.weights or configuration.weights or "fixed",
+        samples=None if options.samples is None else str(options.samples),
+        target=options.target or configuration.target or "onnxruntime-cpu",
+        precision=options.precision or configuration.precision,
+        confirm=options.confirm,
+        seed=options.seed if options.seed is not None else configuration.seed or 0,
+        budget=options.budget,
+        witnesses=options.witnesses,
+        progress=progress,
+    )
+    return replace(report, model=str(path))

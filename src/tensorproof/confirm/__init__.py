@@ -1,0 +1,1 @@
+"""Confirmation: concrete inputs that make a finding fire in a real runtime."""

@@ -1,0 +1,146 @@
+"""Points of the declared box: corners, plain values and random ones, always inside the domain of each input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorproof.assumptions import Domain
+from tensorproof.formats import Array, Format
+
+#: The tactics of a sample, in the order in which a search goes through them.
+TACTICS = ("low", "high", "zero", "corners", "uniform", "constant", "rows", "near", "spike", "one", "logarithmic")
+
+Point = dict[str, npt.NDArray[Any]]
+
+
+def sample(rng: np.random.Generator, domain: Domain, shape: tuple[int, ...], format: Format, tactic: str) -> npt.NDArray[Any]:
+    """One tensor of the domain."""
+    if format.kind == "string":
+        return np.full(shape, "", object)
+    if format.kind == "complex":
+        return np.zeros(shape, format.dtype)
+    match domain.kind:
+        case "values":
+            numbers = rng.choice(np.array(domain.values), shape)
+        case "one-hot":
+            numbers = _one_hot(rng, shape, domain.axis)
+        case "simplex":
+            numbers = _simplex(rng, shape, domain.axis, tactic)
+        case "mask":
+            numbers = _mask(rng, shape, domain.axis, tactic)
+        case "unit-norm":
+            raw = rng.standard_normal(shape)
+            numbers = raw / np.maximum(np.linalg.norm(raw, axis=domain.axis if shape else None, keepdims=True), 1e-30)
+        case _:
+            numbers = _box(rng, domain, shape, format, tactic)
+    return np.asarray(into_format(numbers, domain, format))
+
+
+def into_format(numbers: Array, domain: Domain, format: Format) -> npt.NDArray[Any]:
+    """Numbers of the format inside the domain's hull."""
+    low, high = max(domain.low, format.low), min(domain.high, format.high)
+    with np.errstate(all="ignore"):
+        if format.kind in ("int", "bool"):
+            whole = np.clip(np.rint(numbers), np.ceil(low), np.floor(high))
+            if format.bits == 64:
+                whole = np.clip(whole, -(2.0**63), np.nextafter(2.0**63, 0))
+            return whole.astype(format.dtype)
+        rounded = format.round_nearest(np.clip(numbers, low, high))
+        rounded = np.where(rounded < low, format.round_up(np.asarray(low)), rounded)
+        rounded = np.where(rounded > high, format.round_down(np.asarray(high)), rounded)
+        return rounded.astype(format.dtype)
+
+
+def _box(rng: np.random.Generator, domain: Domain, shape: tuple[int, ...], format: Format, tactic: str) -> Array:
+    low: Any = max(domain.low, format.low)
+    high: Any = min(domain.high, format.high)
+    if domain.kind == "channels" and shape:
+        axis = domain.axis % len(shape)
+        ends = np.array(domain.channels, np.float64)
+        form = tuple(len(domain.channels) if i == axis else 1 for i in range(len(shape)))
+        low, high = ends[:, 0].reshape(form), ends[:, 1].reshape(form)
+    plain = np.clip(0.0, low, high)
+    match tactic:
+        case "low":
+            return np.broadcast_to(low, shape).astype(np.float64)
+        case "high":
+            return np.broadcast_to(high, shape).astype(np.float64)
+        case "zero":
+            return np.broadcast_to(plain, shape).astype(np.float64)
+        case "one":
+            return np.broadcast_to(np.clip(1.0, low, high), shape).astype(np.float64)
+        case "corners":
+            return np.where(rng.random(shape) < 0.5, low, high)
+        case "constant":
+            return np.broadcast_to(_between(low, high, rng.random()), shape).astype(np.float64)
+        case "rows":
+            rows = (*shape[:-1], 1) if shape else ()
+            return np.broadcast_to(_between(low, high, rng.random(rows)), shape).astype(np.float64)
+        case "near":
+            base = _between(low, high, rng.random((1,) * len(shape)))
+            return base + rng.standard_normal(shape) * 1e-6 * np.maximum(np.abs(base), 1.0)
+        case "spike":
+            numbers = np.broadcast_to(plain, shape).astype(np.float64).copy()
+            if numbers.size:
+                end = np.broadcast_to(low if rng.random() < 0.5 else high, shape)
+                where = np.unravel_index(int(rng.integers(numbers.size)), shape) if shape else ()
+                numbers[where] = end[where]
+            return numbers
+        case "logarithmic":
+            exponent = rng.uniform(-8.0, 1.0, shape)
+            sign = np.where(rng.random(shape) < 0.5, low, high)
+            return np.asarray(plain + (sign - plain) * 10.0**exponent)
+        case _:
+            return _between(low, high, rng.random(shape))
+
+
+def _between(low: Any, high: Any, share: Any) -> Array:
+    """low + share * (high - low) without overflow."""
+    return low * (1.0 - share) + high * share
+
+
+def _one_hot(rng: np.random.Generator, shape: tuple[int, ...], axis: int) -> Array:
+    if not shape or 0 in shape:
+        return np.ones(shape)
+    index = rng.integers(shape[axis], size=[1 if i == axis % len(shape) else n for i, n in enumerate(shape)])
+    numbers = np.zeros(shape)
+    np.put_along_axis(numbers, index, 1.0, axis)
+    return numbers
+
+
+def _simplex(rng: np.random.Generator, shape: tuple[int, ...], axis: int, tactic: str) -> Array:
+    if tactic in ("low", "corners", "spike"):
+        return _one_hot(rng, shape, axis)
+    if tactic in ("high", "zero", "constant"):
+        return np.full(shape, 1.0 / shape[axis] if shape and shape[axis] else 1.0)
+    raw = rng.exponential(size=shape)
+    return raw / np.maximum(raw.sum(axis=axis if shape else None, keepdims=bool(shape)), 1e-300)
+
+
+def _mask(rng: np.random.Generator, shape: tuple[int, ...], axis: int, tactic: str) -> Array:
+    """Zeros and ones with at least one 1 per row."""
+    if tactic == "high":
+        return np.ones(shape)
+    numbers = np.zeros(shape) if tactic == "low" else (rng.random(shape) < 0.5).astype(np.float64)
+    return np.maximum(numbers, _one_hot(rng, shape, axis))
+
+
+def points(
+    seed: int,
+    domains: Mapping[str, tuple[Domain, tuple[int, ...], Format]],
+    count: int,
+) -> Iterator[Point]:
+    """`count` points of the box. The k-th depends on the seed and k alone, so that a shorter search is a prefix of it."""
+    for number in range(count):
+        rng = np.random.default_rng([seed, number])
+        together = TACTICS[number % len(TACTICS)]
+        # The first rounds use one tactic for all inputs; later ones mix them.
+        mixed = number >= len(TACTICS)
+        yield {
+            name: sample(rng, *where, TACTICS[int(rng.integers(len(TACTICS)))] if mixed and rng.random() < 0.5 else together)
+            for name, where in domains.items()
+        }

@@ -1,0 +1,1 @@
+"""Concrete execution: models run in a real runtime, in a process of their own."""

@@ -1,0 +1,265 @@
+"""Activations that are monotone, or linear in pieces: rectifiers, sigmoids and their hard versions, Clip and Shrink.
+
+Where an operator has several rounded steps, its block covers a direct implementation and the step-by-step evaluation of the
+function body in the ONNX standard, each step rounded to the tensor's own format; u is the unit roundoff. Elementary functions
+are taken to be within 4 units of the last place, which is a relative error of at most 8u, and to keep their codomain.
+Attributes are float32 numbers, which a runtime may round to the format of the tensor first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import Array, Format
+from tensorproof.operators.table import CORRECT, FAITHFUL, Call, Error, operator
+from tensorproof.ranges.elementwise import binary, corners, increasing, monotone, product
+from tensorproof.ranges.pieces import Piece, exact, pieces, within
+from tensorproof.ranges.range import NAN, Range
+from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
+
+#: The block adds the error of its steps itself; the engine only rounds the ends outward into the format.
+PADDED = Error(0.0)
+
+
+def rounded(value: float, format: Format) -> float:
+    """An attribute as a number of the format; beyond the largest number it stays what it is."""
+    return float(format.round_nearest(np.asarray(value, np.float64))) if format.is_float else value
+
+
+def number_after(value: float, format: Format) -> float:
+    """The smallest number of the format above a value."""
+    if not format.is_float:
+        return float(np.floor(value)) + 1.0
+    below = format.dtype.type(format.round_down(np.asarray(value, np.float64)))
+    return float(np.nextafter(below, format.dtype.type(np.inf)))
+
+
+def least(op: Call, format: Format) -> float:
+    """What an intermediate result can lose by underflow."""
+    return format.smallest_normal if op.target.flushes_results else format.smallest_subnormal
+
+
+def _identity(x: Array) -> Array:
+    return x
+
+
+def _zero(x: Array) -> Array:
+    return np.zeros_like(x)
+
+
+def _or_zero(x: Range, result: Range) -> Range:
+    """The result where NaN may count as "otherwise", which gives zero: comparisons with NaN are false."""
+    if not x.any_special & NAN:
+        return result
+    here = (x.special & np.uint8(NAN)) != 0
+    low, high = np.where(here, np.minimum(result.low, 0.0), result.low), np.where(here, np.maximum(result.high, 0.0), result.high)
+    return result.replace(low, high, result.special)
+
+
+# -- linear in pieces ------------------------------------------------------------------------------------------------
+
+
+@operator("Relu")
+def relu(op: Call, x: Range) -> Range:
+    """Increasing and exact; zero below zero."""
+    return _or_zero(x, monotone(x, lambda v: np.maximum(v, 0.0)))
+
+
+@operator("LeakyRelu", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
+def leaky_relu(op: Call, x: Range) -> Range:
+    """Identity from zero on, alpha x below."""
+    alpha = op.attribute("alpha", float(np.float32(0.01)))
+    slopes = {alpha, rounded(alpha, x.format)}
+    return pieces(x, *(exact(-np.inf, 0.0, _scaled(slope)) for slope in slopes), exact(0.0, np.inf, _identity))
+
+
+def _scaled(factor: float):  # noqa: ANN202
+    return lambda x: factor * x
+
+
+@operator("PRelu", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
+def prelu(op: Call, x: Range, slope: Range) -> Range:
+    """Identity from zero on, slope times x below: extremes at the corners of either half."""
+
+    def kernel(lx: Array, hx: Array, ls: Array, hs: Array) -> tuple[Array, Array]:
+        low, high = corners(product)(np.minimum(lx, 0.0), np.minimum(hx, 0.0), ls, hs)
+        negative, positive = lx < 0, hx >= 0
+        low = np.minimum(np.where(negative, low, np.inf), np.where(positive, np.maximum(lx, 0.0), np.inf))
+        high = np.maximum(np.where(negative, high, -np.inf), np.where(positive, hx, -np.inf))
+        return low, high
+
+    result = binary(x, slope, kernel, lambda v, s: np.where(v < 0, s * v, v))
+    # Some implementations ask for x > 0 instead, and multiply zero by the slope.
+    return result.join(binary(x, slope, kernel, lambda v, s: np.where(v > 0, v, s * v))) if slope.has_special else result
+
+
+@operator("ThresholdedRelu")
+def thresholded_relu(op: Call, x: Range) -> Range:
+    """Identity above alpha, zero elsewhere; exact, with a jump at alpha."""
+    alpha = op.attribute("alpha", 1.0)
+    first, last = sorted((alpha, rounded(alpha, x.format)))
+    above = exact(number_after(first, x.format), np.inf, _identity)
+    return _or_zero(x, pieces(x, exact(-np.inf, last, _zero), above))
+
+
+@operator("Shrink", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
+def shrink(op: Call, x: Range) -> Range:
+    """Moved by bias towards zero outside [-lambd, lambd], zero inside (ONNX Shrink-9)."""
+    bias, threshold = op.attribute("bias", 0.0), op.attribute("lambd", 0.5)
+    if x.format.is_float:
+        reach = threshold, rounded(threshold, x.format)
+        moved = [(lambda v, b=b: v + b, lambda v, b=b: v - b) for b in {bias, rounded(bias, x.format)}]
+    else:
+        # Integers: attributes are rounded towards zero before use (the function body), or the result after it.
+        reach = threshold, float(np.trunc(threshold))
+        moved = [(lambda v, b=b: np.trunc(v + b), lambda v, b=b: np.trunc(v - b)) for b in {bias, float(np.trunc(bias))}]
+    inner, outer = number_after(min(reach), x.format), max(reach)
+    parts: list[Piece] = []
+    for lower, upper in moved:
+        parts.append(exact(-np.inf, -inner, lower))
+        # The lower branch is asked first: with a negative threshold the upper one gets what it leaves.
+        parts.append(exact(max(inner, -outer), np.inf, upper))
+    if outer >= 0:
+        parts.append(exact(-outer, outer, _zero))
+    return _or_zero(x, pieces(x, *parts))
+
+
+@operator("Clip")
+def clip(op: Call, x: Range, low: Range | None = None, high: Range | None = None) -> Range:
+    """min(max, max(x, min)), exact: increasing in all three, max wins where min > max (ONNX Clip-13)."""
+    if op.version < 11:
+        # Clip-6 has attributes; the defaults are the ends of float32 for every format.
+        ends = op.attribute("min", -_FLOAT32_MAX), op.attribute("max", _FLOAT32_MAX)
+        low, high = (Range.constant(np.asarray(end, np.float64).astype(x.format.dtype)) for end in ends)
+    result = x
+    for bound, function in ((low, np.maximum), (high, np.minimum)):
+        if bound is None:
+            continue
+        limited = binary(result, bound, increasing(function), function)
+        # A bound that is NaN is NaN in NumPy and no bound at all in other runtimes.
+        result = limited.join(result) if bound.any_special & NAN else limited
+    return result
+
+
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
+@operator("HardSigmoid", error=PADDED, codomain=(0.0, 1.0))
+def hard_sigmoid(op: Call, x: Range) -> Range:
+    """max(0, min(1, alpha x + beta)): monotone."""
+    alpha, beta = op.attribute("alpha", float(np.float32(0.2))), op.attribute("beta", 0.5)
+    u = x.format.unit_roundoff
+
+    # Both attributes, the product and the sum are rounded: u (3 |alpha x| + 2 |beta|), and |sum| <= |alpha x| + |beta|.
+    def error(v: Array) -> Array:
+        return np.where(np.isfinite(v), u * (4 * np.abs(alpha * v) + 3 * abs(beta)) + least(op, x.format), 0.0)
+
+    return pieces(
+        x,
+        Piece(
+            -np.inf,
+            np.inf,
+            lambda v: np.clip(alpha * v + beta - error(v), 0.0, 1.0),
+            lambda v: np.clip(alpha * v + beta + error(v), 0.0, 1.0),
+        ),
+    )
+
+
+# -- exponential below zero ------------------------------------------------------------------------------------------
+
+
+@operator("Elu", error=PADDED, overflow=ARITHMETIC_OVERFLOW)
+def elu(op: Call, x: Range) -> Range:
+    """Identity above zero; alpha (exp(x) - 1) below, never beyond -alpha."""
+    return pieces(x, _exponential_part(op, x.format, op.attribute("alpha", 1.0)), exact(0.0, np.inf, _identity))
+
+
+def _exponential_part(op: Call, format: Format, alpha: float, period: float = 1.0) -> Piece:
+    """alpha (exp(x / period) - 1) on (-inf, 0]."""
+    # exp: 8u of at most 1, its argument's rounding included (|t| e^t u < u); the difference, the attribute and the product: u each.
+    error = abs(alpha) * 13 * format.unit_roundoff + least(op, format) * (2 + abs(alpha))
+    ends = 0.0, -alpha, -rounded(alpha, format)
+    return within(
+        -np.inf, 0.0, lambda v: alpha * np.expm1(v / period), absolute=error, low=min(ends), high=max(ends)
+    )
+
+
+@operator("Selu", error=PADDED, overflow=ARITHMETIC_OVERFLOW)
+def selu(op: Call, x: Range) -> Range:
+    """gamma x above zero; gamma alpha (exp(x) - 1) below."""
+    alpha = op.attribute("alpha", float(np.float32(1.6732632423543772848)))
+    gamma = op.attribute("gamma", float(np.float32(1.0507009873554804934)))
+    u = x.format.unit_roundoff
+    scale = gamma * alpha
+    error = abs(scale) * 16 * u + least(op, x.format) * (2 + abs(gamma) + abs(scale))
+    sign = (-np.inf, 0.0) if scale >= 0 else (0.0, np.inf)
+    return pieces(
+        x,
+        within(-np.inf, 0.0, lambda v: scale * np.expm1(v), absolute=error, low=sign[0], high=sign[1]),
+        within(0.0, np.inf, lambda v: gamma * v, relative=2.5 * u),
+    )
+
+
+@operator("Celu", error=PADDED, overflow=ARITHMETIC_OVERFLOW)
+def celu(op: Call, x: Range) -> Range:
+    """Identity above zero; alpha (exp(x / alpha) - 1) below, never beyond -alpha."""
+    alpha = op.attribute("alpha", 1.0)
+    if not alpha > 0:
+        raise NotAnalysed("Celu with alpha <= 0: the formula and the function body of the standard differ")
+    # The function body of Celu-12 computes alpha * (x / alpha) above zero.
+    relative = 0.0 if alpha == 1.0 else 3.5 * x.format.unit_roundoff
+    return pieces(
+        x, _exponential_part(op, x.format, alpha, alpha), within(0.0, np.inf, _identity, relative=relative)
+    )
+
+
+# -- smooth and increasing -------------------------------------------------------------------------------------------
+
+
+def logistic(x: Array) -> Array:
+    """1 / (1 + exp(-x)) without overflow, relatively accurate on both sides."""
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0, small) / (1.0 + small)
+
+
+def softplus_value(x: Array) -> Array:
+    """log(1 + exp(x)) without overflow."""
+    return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
+
+
+@operator("Sigmoid", error=PADDED, codomain=(0.0, 1.0))
+def sigmoid(op: Call, x: Range) -> Range:
+    """Increasing from 0 to 1."""
+    u, tiny = x.format.unit_roundoff, least(op, x.format)
+    largest = x.format.high
+
+    # Below zero: exp(x) / (1 + exp(x)) has a relative error of 10u; 1 / (1 + exp(-x)) is zero once exp(-x) overflows.
+    def lower_below(v: Array) -> Array:
+        value = logistic(v)
+        return np.where(value * largest <= 1.0 + 16 * u, 0.0, np.maximum(value * (1 - 10 * u) - tiny, 0.0))
+
+    # Above zero: exp(-x) has an error of 8u exp(-x), the sum one of u, the quotient one of u / 2.
+    def error_above(v: Array) -> Array:
+        return u * (1.5 + 10 * np.exp(-v))
+
+    return pieces(
+        x,
+        Piece(-np.inf, 0.0, lower_below, lambda v: logistic(v) * (1 + 10 * u) + tiny),
+        Piece(0.0, np.inf, lambda v: logistic(v) - error_above(v), lambda v: np.minimum(logistic(v) + error_above(v), 1.0)),
+    )
+
+
+@operator("Softplus", error=PADDED, codomain=(0.0, np.inf))
+def softplus(op: Call, x: Range) -> Range:
+    """log(1 + exp(x)): increasing; zero once 1 + exp(x) rounds to 1."""
+    # 8u of exp(x), u of the sum, 8u of the logarithm; exp(x) <= 1.5 softplus(x) below zero.
+    u = x.format.unit_roundoff
+    absolute = 1.5 * u + least(op, x.format)
+    return pieces(x, within(-np.inf, np.inf, softplus_value, relative=21 * u, absolute=absolute, low=0.0))
+
+
+@operator("Softsign", error=FAITHFUL, codomain=(-1.0, 1.0))
+def softsign(op: Call, x: Range) -> Range:
+    """x / (1 + |x|): increasing; the sum and the quotient are rounded."""
+    return monotone(x, lambda v: v / (1.0 + np.abs(v)))

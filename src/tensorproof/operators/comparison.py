@@ -1,0 +1,174 @@
+"""Comparisons, logic, and the choice between two tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorproof.formats import BOOL, Array
+from tensorproof.operators.table import Call, operator
+from tensorproof.ranges.elementwise import monotone
+from tensorproof.ranges.range import CELL_BUDGET, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Aligned, Range, align
+
+Truth = npt.NDArray[np.bool_]
+
+
+def folded(function: Callable[..., Any], *operands: Range) -> Range | None:
+    """The result on constants, computed in their own dtype; None if an operand is not a constant.
+
+    64-bit integers beyond 2^53 and text are exact in no other way.
+    """
+    arrays: list[npt.NDArray[Any]] = []
+    for x in operands:
+        array = _elements(x)
+        if array is None:
+            return None
+        arrays.append(array)
+    return Range.constant(np.asarray(function(*arrays)))
+
+
+def _elements(x: Range) -> npt.NDArray[Any] | None:
+    if x.array is not None or x.format.is_float or not x.has_known_shape or x.size > CELL_BUDGET:
+        return x.array
+    values = x.values()
+    return None if values is None or (np.abs(values) > 2.0**53).any() else values.astype(x.format.dtype)
+
+
+def truth(aligned: Aligned, certain: Truth, possible: Truth) -> Range:
+    """A truth value per cell: 1 where it certainly holds, 0 where it cannot, both elsewhere."""
+    return aligned.result(BOOL, (certain & possible).astype(np.float64), possible.astype(np.float64))
+
+
+# -- comparisons -----------------------------------------------------------------------------------------------------
+
+Comparison = Callable[[Array, Array, Array, Array], Truth]
+
+
+def _compared(a: Range, b: Range, function: np.ufunc, certain: Comparison, possible: Comparison) -> Range:
+    """Compare cells, infinities included; every comparison with NaN is false (IEEE 754-2019, section 5.11)."""
+    result = folded(function, a, b)
+    if result is not None:
+        return result
+    aligned = align(a.replace(*a.extended(), a.special), b.replace(*b.extended(), b.special))
+    (la, lb), (ha, hb), (sa, sb) = aligned.lows, aligned.highs, aligned.specials
+    if a.format.kind == "string":
+        return truth(aligned, np.zeros(np.broadcast_shapes(la.shape, lb.shape), np.bool_), np.asarray(True))
+    ordered = ((sa | sb) & np.uint8(NAN)) == 0
+    return truth(aligned, certain(la, ha, lb, hb) & ordered, possible(la, ha, lb, hb))
+
+
+def _less(a: Range, b: Range, function: np.ufunc) -> Range:
+    return _compared(a, b, function, lambda la, ha, lb, hb: ha < lb, lambda la, ha, lb, hb: la < hb)
+
+
+def _less_or_equal(a: Range, b: Range, function: np.ufunc) -> Range:
+    return _compared(a, b, function, lambda la, ha, lb, hb: ha <= lb, lambda la, ha, lb, hb: (la <= hb) & (la <= ha) & (lb <= hb))
+
+
+@operator("Equal")
+def equal(op: Call, a: Range, b: Range) -> Range:
+    """True for equal points, false for cells that do not meet."""
+    return _compared(
+        a,
+        b,
+        np.equal,
+        lambda la, ha, lb, hb: (la == ha) & (lb == hb) & (la == lb),
+        lambda la, ha, lb, hb: (np.maximum(la, lb) <= np.minimum(ha, hb)),
+    )
+
+
+@operator("Less")
+def less(op: Call, a: Range, b: Range) -> Range:
+    """Decided where cells do not overlap."""
+    return _less(a, b, np.less)
+
+
+@operator("LessOrEqual")
+def less_or_equal(op: Call, a: Range, b: Range) -> Range:
+    """Decided where cells do not overlap."""
+    return _less_or_equal(a, b, np.less_equal)
+
+
+@operator("Greater")
+def greater(op: Call, a: Range, b: Range) -> Range:
+    """Decided where cells do not overlap."""
+    return _less(b, a, np.less)
+
+
+@operator("GreaterOrEqual")
+def greater_or_equal(op: Call, a: Range, b: Range) -> Range:
+    """Decided where cells do not overlap."""
+    return _less_or_equal(b, a, np.less_equal)
+
+
+@operator("IsNaN")
+def is_nan(op: Call, x: Range) -> Range:
+    """Decided by the special values of a cell."""
+    nan = (x.special & np.uint8(NAN)) != 0
+    return _classified(x, nan, (x.low > x.high) & (x.special == NAN))
+
+
+@operator("IsInf")
+def is_inf(op: Call, x: Range) -> Range:
+    """Decided by the special values of a cell; the attributes choose the signs (ONNX IsInf-10)."""
+    wanted = POSITIVE_INFINITY * bool(op.attribute("detect_positive", 1))
+    wanted |= NEGATIVE_INFINITY * bool(op.attribute("detect_negative", 1))
+    infinite = (x.special & np.uint8(wanted)) != 0
+    return _classified(x, infinite, (x.low > x.high) & infinite & ((x.special & ~np.uint8(wanted)) == 0))
+
+
+def _classified(x: Range, possible: Truth, certain: Truth) -> Range:
+    return x.replace((certain & possible).astype(np.float64), possible.astype(np.float64), None, BOOL)
+
+
+# -- logic -----------------------------------------------------------------------------------------------------------
+
+
+@operator("And")
+def and_(op: Call, a: Range, b: Range) -> Range:
+    """The smaller truth value."""
+    aligned = align(a, b)
+    return aligned.result(BOOL, np.minimum(*aligned.lows), np.minimum(*aligned.highs))
+
+
+@operator("Or")
+def or_(op: Call, a: Range, b: Range) -> Range:
+    """The larger truth value."""
+    aligned = align(a, b)
+    return aligned.result(BOOL, np.maximum(*aligned.lows), np.maximum(*aligned.highs))
+
+
+@operator("Xor")
+def xor(op: Call, a: Range, b: Range) -> Range:
+    """Decided where both operands are."""
+    aligned = align(a, b)
+    (la, lb), (ha, hb) = aligned.lows, aligned.highs
+    decided = (la == ha) & (lb == hb)
+    return truth(aligned, decided & (la != lb), ~decided | (la != lb))
+
+
+@operator("Not")
+def not_(op: Call, x: Range) -> Range:
+    """Decreasing."""
+    return monotone(x, lambda v: 1.0 - v)
+
+
+# -- choice ----------------------------------------------------------------------------------------------------------
+
+
+@operator("Where")
+def where(op: Call, condition: Range, x: Range, y: Range) -> Range:
+    """One operand where the condition is decided, the hull of both elsewhere."""
+    result = folded(np.where, condition, x, y)
+    if result is not None:
+        return result
+    aligned = align(condition, x, y)
+    (lc, lx, ly), (hc, hx, hy), (_, sx, sy) = aligned.lows, aligned.highs, aligned.specials
+    always, never = lc > 0, hc <= 0
+    low = np.where(always, lx, np.where(never, ly, np.minimum(lx, ly)))
+    high = np.where(always, hx, np.where(never, hy, np.maximum(hx, hy)))
+    special = np.where(always, sx, np.where(never, sy, sx | sy)) if x.has_special or y.has_special else None
+    return aligned.result(x.format, low, high, special)

@@ -1,0 +1,405 @@
+"""Control flow: branches, loops, scans and maps over sequences. Their bodies are run by the propagation itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import FLOAT32, INT64
+from tensorproof.graph import Graph, Node
+from tensorproof.operators.table import operator
+from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, join, truth
+from tensorproof.ranges.grid import Cuts, Shape, Size, Span, largest, smallest, union
+from tensorproof.ranges.iteration import FEW, MANY, Iteration, Outcome, Trips
+from tensorproof.ranges.propagate import NO_ROOTS, Flow, Propagation, Roots
+from tensorproof.ranges.range import Range
+from tensorproof.ranges.slices import (
+    axis_of,
+    element_at,
+    elements_between,
+    spread,
+    stacked,
+    steady_since,
+    steady_until,
+)
+
+#: Counts beyond this are no counts: exporters write the largest integer for "until the condition says stop".
+ENDLESS = 2.0**53
+
+Operands = Sequence[Flow | None]
+
+
+@operator("If", control=True)
+def if_(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
+    """The branch that the condition selects; the join of both where it may be either."""
+    condition = _given(operands, 0)
+    clean, actual = truth(condition.clean), truth(condition.actual)
+    results: list[Flow] | None = None
+    behind: list[list[Flow]] = []
+    for index, name in enumerate(("then_branch", "else_branch")):
+        if not clean[index] and not actual[index]:
+            continue
+        # A branch that clean values never take is reached only after a hazard fired before the condition.
+        with nullcontext() if clean[index] else run.reached_through(condition.roots):
+            flows = run.run(_graph(node, name), ())
+        if not clean[index]:
+            behind.append(flows)
+        elif results is None:
+            results = flows
+        else:
+            results = [a.join(b) for a, b in zip(results, flows, strict=True)]
+    assert results is not None
+    for flows in behind:
+        results = [
+            Flow(a.clean, join(a.actual, b.actual), a.roots | b.roots) for a, b in zip(results, flows, strict=True)
+        ]
+    return [flow.behind(condition.roots) for flow in results]
+
+
+@operator("Loop", control=True)
+def loop(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
+    """Iterations one by one while they are few or exact, else a fixpoint; joined over all possible exits."""
+    body = _graph(node, "body")
+    count, condition = (*operands[:2], None, None)[:2]
+    initial = [flow if flow is not None else Flow.of(OptionalOf(None, True)) for flow in operands[2:]]
+    states = len(initial)
+    numbers = _one_element(run, body, 0)
+    going = Flow.of(Range.constant(np.ones(_one_element(run, body, 1), np.bool_)))
+
+    def step(first: int, last: float, state: Sequence[Flow], current: Flow | None) -> Outcome:
+        # The condition holds whenever the body runs, unless there is none and the body's own is ignored.
+        holds = going if condition is not None or current is None else current
+        flows = run.run(body, [Flow.of(_iteration_number(numbers, first, last)), holds, *state])
+        return Outcome(flows[0], flows[1 : 1 + states], flows[1 + states :])
+
+    counts_iterations = _reads(body, body.inputs[0])
+    iteration = Iteration(
+        run,
+        body,
+        step,
+        initial,
+        condition or going,
+        Trips(math.inf, math.inf) if count is None else _trips(count.clean),
+        Trips(math.inf, math.inf) if count is None else _trips(count.actual),
+        steady=lambda k: k + 1 if counts_iterations else math.inf,
+        roots=NO_ROOTS if count is None else count.roots,
+        ignores_condition=condition is None,
+    )
+    outputs = body.outputs[1 + states :]
+    return [
+        *iteration.state,
+        *(
+            iteration.collected(index, 0, backwards=False, absent=lambda n=number: _nothing(run, n, 0))
+            for index, number in enumerate(outputs)
+        ),
+    ]
+
+
+def _iteration_number(shape: tuple[int, ...], first: int, last: float) -> Range:
+    if first == last:
+        return Range.constant(np.full(shape, first, np.int64))
+    return Range.uniform(shape, INT64, float(first), min(last, INT64.high))
+
+
+def _one_element(run: Propagation, body: Graph, index: int) -> tuple[int, ...]:
+    """The iteration number and the condition are scalars, or of shape [1] where the body declares that."""
+    if index >= len(body.inputs):
+        raise NotAnalysed(f"the body {body.name!r} takes no iteration number and condition")
+    declared = run.model.values[body.inputs[index]].shape
+    return (1,) if declared is not None and len(declared) == 1 else ()
+
+
+def _trips(count: Abstract) -> Trips:
+    if not isinstance(count, Range):
+        raise NotAnalysed("the trip count is not a tensor")
+    low, high = count.hull()
+    low, high = max(low, 0.0), max(high, 0.0)
+    return Trips(math.inf if low >= ENDLESS else low, math.inf if high >= ENDLESS else high)
+
+
+def _reads(graph: Graph, number: int) -> bool:
+    """Whether a graph, or a graph inside it, uses a value."""
+    return number in graph.outputs or any(
+        number in node.inputs or any(_reads(sub, number) for sub in node.subgraphs()) for node in graph.nodes
+    )
+
+
+def _nothing(run: Propagation, number: int, axis: int) -> Range:
+    """A scan output of no iteration: no element, and of its other sizes what the body declares."""
+    value = run.model.values[number]
+    shape: Shape | None = None
+    if value.shape is not None:
+        sizes = tuple(size if isinstance(size, int) else Span(0, None) for size in value.shape)
+        axis = axis_of(axis, len(sizes) + 1)
+        shape = (*sizes[:axis], 0, *sizes[axis:])
+    return Range.uniform(shape, value.format or FLOAT32, np.inf, -np.inf)
+
+
+@operator("Scan", control=True)
+def scan(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
+    """Like Loop, once per slice of the scanned inputs; a run of equal slices ends where the state repeats."""
+    body = _graph(node, "body")
+    inputs = int(node.attributes["num_scan_inputs"])
+    if node.version < 9:
+        return _scan_batches(run, node, body, inputs, operands)
+    states = [_given(operands, i) for i in range(len(operands) - inputs)]
+    scanned = [_given(operands, i) for i in range(len(operands) - inputs, len(operands))]
+    outputs = len(body.outputs) - len(states)
+    axes, sides = _listed(node, "scan_input_axes", inputs), _listed(node, "scan_input_directions", inputs)
+    columns = [_Column(flow, axis, bool(side)) for flow, axis, side in zip(scanned, axes, sides)]
+    iteration = _scan(run, body, states, columns, None)
+    results = list(iteration.state)
+    axes, sides = _listed(node, "scan_output_axes", outputs), _listed(node, "scan_output_directions", outputs)
+    for index, (axis, side) in enumerate(zip(axes, sides)):
+        number = body.outputs[len(states) + index]
+        results.append(
+            iteration.collected(
+                index, axis, backwards=bool(side), absent=lambda n=number, a=axis: _nothing(run, n, a)
+            )
+        )
+    return results
+
+
+class _Column:
+    """One scanned input, seen slice by slice in the order of the iterations."""
+
+    def __init__(self, flow: Flow, axis: int, backwards: bool) -> None:
+        self.flow = flow
+        self.backwards = backwards
+        self.clean, self.actual = _tensor(flow.clean), _tensor(flow.actual)
+        self.axis = axis if self.clean.shape is None else axis_of(axis, len(self.clean.shape))
+
+    def length(self, x: Range) -> Size:
+        return Span(0, None) if x.shape is None else x.shape[self.axis]
+
+    def slices(self, first: int, last: float, length: int | None) -> Flow:
+        """What holds for the slices of iterations `first` to `last`."""
+        clean = self._slices(self.clean, first, last, length)
+        if self.actual is self.clean:
+            return Flow(clean, clean, self.flow.roots)
+        return Flow(clean, self._slices(self.actual, first, last, length), self.flow.roots)
+
+    def _slices(self, x: Range, first: int, last: float, length: int | None) -> Range:
+        if length is None:
+            return elements_between(x, self.axis, 0, None)
+        start, stop = first, int(min(last, length - 1)) + 1
+        if self.backwards:
+            start, stop = length - stop, length - start
+        if stop == start + 1:
+            return element_at(x, self.axis, start)
+        return elements_between(x, self.axis, start, stop)
+
+    def steady(self, k: int, length: int | None) -> float:
+        """The first iteration after `k` whose slice may differ."""
+        if length is None:
+            return math.inf
+        if self.backwards:
+            since = max(steady_since(x, self.axis, length - 1 - k) for x in (self.clean, self.actual))
+            return length - since if since else math.inf
+        ends = (steady_until(x, self.axis, k) for x in (self.clean, self.actual))
+        return min((end for end in ends if end is not None), default=math.inf)
+
+
+def _scan(
+    run: Propagation, body: Graph, states: Sequence[Flow], columns: Sequence[_Column], limit: Flow | None
+) -> Iteration:
+    """The iterations over the columns; `limit` is their number where it is not the columns' length."""
+    clean = _meet([column.length(column.clean) for column in columns])
+    actual = _meet([column.length(column.actual) for column in columns])
+    length = clean if isinstance(clean, int) and clean == actual else None
+    roots = frozenset[int]() if clean == actual else _roots(column.flow for column in columns)
+    trips = _size_trips(clean), _size_trips(actual)
+    if limit is not None:
+        trips = _at_most(_trips(limit.clean), trips[0]), _at_most(_trips(limit.actual), trips[1])
+        roots = roots | limit.roots
+
+    def step(first: int, last: float, state: Sequence[Flow], current: Flow | None) -> Outcome:
+        flows = run.run(body, [*state, *(column.slices(first, last, length) for column in columns)])
+        return Outcome(None, flows[: len(states)], flows[len(states) :])
+
+    def steady(k: int) -> float:
+        return min(column.steady(k, length) for column in columns)
+
+    return Iteration(run, body, step, states, None, *trips, steady=steady, roots=roots)
+
+
+def _meet(sizes: Sequence[Size]) -> Size:
+    """The size that all axes have, from what is known about each of them."""
+    low = max(smallest(size) for size in sizes)
+    highs = [high for high in map(largest, sizes) if high is not None]
+    high = min(highs) if highs else None
+    return low if high is not None and high <= low else Span(low, high)
+
+
+def _size_trips(size: Size) -> Trips:
+    high = largest(size)
+    return Trips(smallest(size), math.inf if high is None else high)
+
+
+def _at_most(trips: Trips, most: Trips) -> Trips:
+    return Trips(min(trips.low, most.low), min(trips.high, most.high))
+
+
+def _roots(flows: Any) -> Roots:
+    return frozenset[int]().union(*(flow.roots for flow in flows))
+
+
+def _scan_batches(run: Propagation, node: Node, body: Graph, inputs: int, operands: Operands) -> list[Flow]:
+    """Scan-8: batches along axis 0 of every operand, time along axis 1 of the scanned ones, lengths as first operand."""
+    lengths, given = (operands[0] if operands else None), operands[1:]
+    states = [_given(given, i) for i in range(len(given) - inputs)]
+    scanned = [_given(given, i) for i in range(len(given) - inputs, len(given))]
+    sides = _listed(node, "directions", inputs)
+    batched = [*states, *scanned, *(() if lengths is None else (lengths,))]
+    results: list[list[tuple[Flow, int]]] = []
+    batches = _meet([_tensor(flow.actual).shape[0] for flow in batched if _tensor(flow.actual).shape])  # type: ignore[index]
+    steps = _meet([_tensor(flow.actual).shape[1] for flow in scanned if _tensor(flow.actual).shape])  # type: ignore[index]
+    cells = _batch_cells(batched, batches)
+    for start, stop in cells:
+
+        def cell(flow: Flow, start: int = start, stop: int | None = stop) -> Flow:
+            clean = elements_between(_tensor(flow.clean), 0, start, stop)
+            if flow.actual is flow.clean:
+                return Flow(clean, clean, flow.roots)
+            return Flow(clean, elements_between(_tensor(flow.actual), 0, start, stop), flow.roots)
+
+        columns = [_Column(cell(flow), 0, bool(side)) for flow, side in zip(scanned, sides)]
+        limit = None if lengths is None else cell(lengths)
+        iteration = _scan(run, body, [cell(flow) for flow in states], columns, limit)
+        flows = list(iteration.state)
+        for index, number in enumerate(body.outputs[len(states) :]):
+            output = iteration.collected(index, 0, backwards=False, absent=lambda n=number: _nothing(run, n, 0))
+            flows.append(output if limit is None else _padded(output, steps))
+        results.append([(flow, 1 if stop is None else stop - start) for flow in flows])
+    return [_batched([row[index] for row in results], batches) for index in range(len(body.outputs))]
+
+
+def _batch_cells(flows: Sequence[Flow], batches: Size) -> list[tuple[int, int | None]]:
+    """Runs of batch entries for which nothing differs; all of them in one where they are many or not counted."""
+    if not isinstance(batches, int) or batches == 0:
+        return [(0, None)]
+    cuts: Cuts = None
+    for flow in flows:
+        for x in (_tensor(flow.clean), _tensor(flow.actual)):
+            cuts = union(cuts, x.grid[0] if x.grid else None)
+    if cuts is None or len(cuts) > FEW:
+        return [(0, None)]
+    return [(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:])]
+
+
+def _padded(flow: Flow, steps: Size) -> Flow:
+    """Rows beyond the length of a sequence are undefined by the standard; runtimes fill them with zeros."""
+
+    def pad(value: Abstract) -> Range:
+        x = _tensor(value)
+        if x.shape is None:
+            return x.join(Range.uniform(None, x.format, 0.0, 0.0))
+        row = Range.uniform(x.shape[1:], x.format, 0.0, 0.0)
+        filled = row if largest(x.shape[0]) == 0 else elements_between(x, 0, 0, None).join(row)
+        return spread(filled, 0, steps)
+
+    clean = pad(flow.clean)
+    return Flow(clean, clean if flow.actual is flow.clean else pad(flow.actual), flow.roots)
+
+
+def _batched(rows: Sequence[tuple[Flow, int]], batches: Size) -> Flow:
+    def put(values: Sequence[tuple[Abstract, int]]) -> Range:
+        parts = [(_tensor(value), n) for value, n in values]
+        return spread(parts[0][0], 0, batches) if len(parts) == 1 else stacked(parts, 0)
+
+    clean = put([(flow.clean, n) for flow, n in rows])
+    roots = _roots(flow for flow, _ in rows)
+    if all(flow.actual is flow.clean for flow, _ in rows):
+        return Flow(clean, clean, roots)
+    return Flow(clean, put([(flow.actual, n) for flow, n in rows]), roots)
+
+
+@operator("SequenceMap", control=True)
+def sequence_map(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
+    """The body on each element, one by one while the elements are known, else once on what holds for all."""
+    body = _graph(node, "body")
+    flows = [_given(operands, i) for i in range(len(operands))]
+    first = flows[0]
+    clean, actual = _sequence(first.clean), _sequence(first.actual)
+    length = clean.length if clean.length == actual.length else None
+    sequences = [flow for flow in flows if isinstance(flow.clean, SequenceOf)]
+    roots = _roots(sequences)
+    known = all(_sequence(v).items is not None for flow in sequences for v in (flow.clean, flow.actual))
+    if largest(clean.length) == 0 and largest(actual.length) == 0:
+        return [Flow(SequenceOf(None, 0), SequenceOf(None, 0), roots) for _ in body.outputs]
+    if known and isinstance(length, int) and length <= MANY:
+        rows = [run.run(body, [_item(flow, index) for flow in flows]) for index in range(length)]
+        return [_sequence_of(column) for column in zip(*rows, strict=True)]
+    results = run.run(body, [_item(flow, None) for flow in flows])
+    mapped: list[Flow] = []
+    for flow in results:
+        part = SequenceOf(_tensor(flow.clean), clean.length)
+        if flow.actual is flow.clean and length is not None:
+            mapped.append(Flow(part, part, flow.roots | roots))
+        else:
+            mapped.append(Flow(part, SequenceOf(_tensor(flow.actual), actual.length), flow.roots | roots))
+    return mapped
+
+
+def _item(flow: Flow, index: int | None) -> Flow:
+    """One element of a sequence (None: any of them); tensors are passed to every call as they are."""
+    if not isinstance(flow.clean, SequenceOf):
+        return flow
+
+    def pick(value: Abstract) -> Range:
+        sequence = _sequence(value)
+        if index is not None and sequence.items is not None and index < len(sequence.items):
+            return sequence.items[index]
+        if sequence.element is None:
+            raise NotAnalysed("sequences of different lengths")
+        return sequence.element
+
+    clean = pick(flow.clean)
+    return Flow(clean, clean if flow.actual is flow.clean else pick(flow.actual), flow.roots)
+
+
+def _sequence_of(items: Sequence[Flow]) -> Flow:
+    clean = SequenceOf.of(tuple(_tensor(flow.clean) for flow in items))
+    roots = _roots(items)
+    if all(flow.actual is flow.clean for flow in items):
+        return Flow(clean, clean, roots)
+    return Flow(clean, SequenceOf.of(tuple(_tensor(flow.actual) for flow in items)), roots)
+
+
+def _given(operands: Operands, index: int) -> Flow:
+    flow = operands[index] if index < len(operands) else None
+    if flow is None:
+        raise NotAnalysed(f"operand {index} is missing")
+    return flow
+
+
+def _graph(node: Node, name: str) -> Graph:
+    graph = node.attributes.get(name)
+    if not isinstance(graph, Graph):
+        raise NotAnalysed(f"{node.label} without {name}")
+    return graph
+
+
+def _listed(node: Node, name: str, count: int) -> list[int]:
+    """An attribute with one number per input or output, 0 where the list ends early."""
+    given = [int(v) for v in node.attributes.get(name) or ()]
+    return [*given, *[0] * count][:count]
+
+
+def _tensor(value: Abstract) -> Range:
+    if not isinstance(value, Range):
+        raise NotAnalysed("a sequence where a tensor is expected")
+    return value
+
+
+def _sequence(value: Abstract) -> SequenceOf:
+    if not isinstance(value, SequenceOf):
+        raise NotAnalysed("a tensor where a sequence is expected")
+    return value
+
+

@@ -1,0 +1,432 @@
+"""Convolutions: Conv and its transpose, their fused and causal forms, and the sums of overlapping blocks (Col2Im).
+
+`interval_convolution` is the part that quantised convolutions share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import Array
+from tensorproof.operators.movement import concat, split
+from tensorproof.operators.table import CORRECT, Call, find_operator, operator
+from tensorproof.ranges.grid import Cuts, cell_sizes, union
+from tensorproof.ranges.partial_sums import with_partial_sums
+from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Flags, Range, align
+from tensorproof.ranges.sums import interval_product, summation_error
+from tensorproof.ranges.windows import (
+    TABLE_BUDGET,
+    Taps,
+    Window,
+    sliding_windows,
+    taps_as_hull,
+    taps_on_cells,
+    taps_on_one_cell,
+)
+from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+#: Multiplications that one convolution may spend on cells of space beyond one application of its weights.
+PRODUCT_BUDGET = 1 << 23
+#: Entries of the table of windows (im2col) that one convolution may build.
+COLUMN_BUDGET = 1 << 20
+
+
+def interval_convolution(
+    op: Call, x: Range, w: Range, bias: Range | None = None, addend: Range | None = None
+) -> Range:
+    """Bounds of the convolution of x (N, C, ...) with w (M, C / group, ...), attributes from the node (ONNX Conv-22).
+
+    Both operands may be intervals on any grid; the result is in the format of x, with the rounding error of the sum added
+    (none for integers). Padding is zero: quantised operators subtract their zero points first. `addend` has the shape of the
+    result and joins the sum at any place of its order.
+    """
+    windows = sliding_windows(op, x.sizes[2:], w.sizes[2:])
+    return _weighted_windows(op, x, w, bias, windows, int(op.attribute("group", 1)), addend)
+
+
+@operator("Conv", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+def conv(op: Call, x: Range, w: Range, bias: Range | None = None, addend: Range | None = None) -> Range:
+    """Linear in the input and in the weights; a border tap adds zero."""
+    # The addend is FusedConv's: Conv itself has three inputs.
+    return interval_convolution(op, x, w, bias, addend)
+
+
+@operator("FusedConv", domain="com.microsoft", composed_of=(conv,))
+def fused_conv(op: Call, x: Range, w: Range, bias: Range | None = None, addend: Range | None = None) -> Range:
+    """Conv, plus a tensor, then a monotone activation: Relu, LeakyRelu, Clip, Sigmoid, HardSigmoid or Tanh."""
+    sums = op.apply(conv, x, w, bias, addend, **op.attributes)
+    name, numbers = op.attribute("activation", ""), op.attribute("activation_params") or []
+    if not name:
+        return sums
+    activation = find_operator("", name)
+    if activation is None:
+        raise NotAnalysed(f"activation {name} is not in the table")
+    if name == "Clip":
+        ends = (Range.constant(np.asarray(v, x.format.dtype)) for v in numbers)
+        return op.apply(activation, sums, *ends)
+    parameters = dict(zip(("alpha", "beta"), (float(v) for v in numbers)))
+    return op.apply(activation, sums, **parameters)
+
+
+@operator("ConvTranspose", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+def conv_transpose(op: Call, x: Range, w: Range, bias: Range | None = None) -> Range:
+    """Linear in the input and in the weights; each output sums the taps that land on it."""
+    group = int(op.attribute("group", 1))
+    windows = _transposed_windows(op, x.sizes[2:], w.sizes[2:], op.attribute("pads"))
+    return _weighted_windows(op, x, _adjoint_weights(w, group), bias, windows, group)
+
+
+@operator("ConvTransposeWithDynamicPads", domain="com.microsoft", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+def conv_transpose_with_dynamic_pads(
+    op: Call, x: Range, w: Range, pads: Range | None = None, bias: Range | None = None
+) -> Range:
+    """ConvTranspose with its pads as an input."""
+    group = int(op.attribute("group", 1))
+    windows = _transposed_windows(op, x.sizes[2:], w.sizes[2:], op.integers("pads", pads))
+    return _weighted_windows(op, x, _adjoint_weights(w, group), bias, windows, group)
+
+
+def _transposed_windows(
+    op: Call, sizes: Sequence[int], kernel: Sequence[int], pads: Sequence[int] | None
+) -> list[Window]:
+    """Output sizes and pads by the equations of ONNX ConvTranspose-22."""
+    rank = len(sizes)
+    strides = op.attribute("strides") or [1] * rank
+    dilations = op.attribute("dilations") or [1] * rank
+    pads = pads or [0] * (2 * rank)
+    extra = op.attribute("output_padding") or [0] * rank
+    given = op.attribute("output_shape")
+    auto_pad = op.attribute("auto_pad", "NOTSET") or "NOTSET"
+    windows: list[Window] = []
+    for axis in range(rank):
+        size, stride, dilation = int(sizes[axis]), int(strides[axis]), int(dilations[axis])
+        full = stride * (size - 1) + int(extra[axis]) + (int(kernel[axis]) - 1) * dilation + 1
+        begin, end = int(pads[axis]), int(pads[rank + axis])
+        output: int | None = None
+        if given:
+            output = int(given[-rank:][axis])
+        elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+            output = size * stride
+        elif auto_pad == "VALID":
+            begin = end = 0
+        if output is None:
+            output = full - begin - end
+        else:
+            total = full - output
+            begin = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
+            # A target larger than what the taps reach: runtimes never pad by a negative number.
+            begin = max(begin, 0)
+        if output < 0:
+            raise NotAnalysed("the padding removes more than the output")
+        windows.append(Window(size, int(kernel[axis]), stride, dilation, begin, output, size, transposed=True))
+    return windows
+
+
+def _adjoint_weights(w: Range, group: int) -> Range:
+    """Weights (C, M / group, ...) of a transposed convolution as (M, C / group, ...)."""
+    channels, filters, *kernel = w.sizes
+    if group == 1 or w.cells[:2] == (1, 1):
+        grid = (w.grid[1] if group == 1 else None, w.grid[0] if group == 1 else None, *w.grid[2:])
+        low, high, special = (np.swapaxes(a, 0, 1) for a in (w.low, w.high, w.special))
+    else:
+        w = w.refine_fully(0).refine_fully(1)
+        grid = (_every(group * filters), _every(channels // group), *w.grid[2:])
+        split = (group, channels // group, filters, *w.cells[2:])
+        low, high, special = (
+            np.swapaxes(a.reshape(split), 1, 2).reshape(group * filters, channels // group, *w.cells[2:])
+            for a in (w.low, w.high, w.special)
+        )
+    return Range(w.format, (group * filters, channels // group, *kernel), grid, low, high, special)
+
+
+def _every(size: int) -> Cuts:
+    """One cell per element."""
+    return None if size == 1 else np.arange(size + 1, dtype=np.int64)
+
+
+@operator("CausalConvWithState", composed_of=(conv,))
+def causal_conv_with_state(
+    op: Call, x: Range, w: Range, bias: Range | None = None, past: Range | None = None
+) -> tuple[Range, Range]:
+    """Depthwise convolution over the past and present positions, then SiLU if asked for; the second output moves data."""
+    batch, channels, length = x.sizes
+    state = w.sizes[2] - 1
+    if past is None:
+        past = Range.uniform((batch, channels, state), x.format, 0.0, 0.0)
+    padded = op.apply(concat, past, x, axis=2)
+    y = op.apply(conv, padded, w, bias, group=channels)
+    activation = op.attribute("activation", "none")
+    if activation in ("silu", "swish"):
+        swish = find_operator("", "Swish")
+        if swish is None:
+            raise NotAnalysed("activation Swish is not in the table")
+        y = op.apply(swish, y)
+    elif activation != "none":
+        raise NotAnalysed(f"activation {activation} is not known")
+    parts = op.apply(split, padded, Range.constant(np.array([length, state], np.int64)), axis=2)
+    return y, parts[1]
+
+
+@operator("Col2Im", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+def col2im(op: Call, x: Range, image_shape: Range, block_shape: Range) -> Range:
+    """The sum of the blocks that overlap at each position (ONNX Col2Im-18)."""
+    if x.format.kind not in ("float", "int"):
+        raise NotAnalysed(f"sums of {x.format} are not numbers")
+    image, block = op.integers("image_shape", image_shape), op.integers("block_shape", block_shape)
+    assert image is not None and block is not None
+    rank = len(image)
+    strides, dilations = op.attribute("strides") or [1] * rank, op.attribute("dilations") or [1] * rank
+    pads = op.attribute("pads") or [0] * (2 * rank)
+    windows: list[Window] = []
+    for axis in range(rank):
+        span = (block[axis] - 1) * dilations[axis] + 1
+        positions = (image[axis] + pads[axis] + pads[rank + axis] - span) // strides[axis] + 1
+        windows.append(
+            Window(positions, block[axis], strides[axis], dilations[axis], pads[axis], image[axis], positions, True)
+        )
+    taps_per_block = int(np.prod(block, dtype=np.int64))
+    channels = x.sizes[1] // taps_per_block
+    if int(np.prod([w.size for w in windows], dtype=np.int64)) != x.sizes[2]:
+        raise NotAnalysed("the number of blocks does not fit the image")
+    shape = (x.sizes[0], channels, *image)
+    if 0 in shape:
+        return Range.uniform(shape, x.format, 0.0, 0.0)
+    return _overlapping_blocks(op, x, windows, shape)
+
+
+def _overlapping_blocks(op: Call, x: Range, windows: Sequence[Window], shape: tuple[int, ...]) -> Range:
+    """Sum over the taps of a block of what each of them puts at each position of the image."""
+    if x.cells[1] > 1:
+        x = x.refine_fully(1)
+    if x.cells[2] > 1:
+        fits = x.cells[0] * x.cells[1] * x.sizes[2] <= COLUMN_BUDGET
+        x = x.refine_fully(2) if fits else x.smash((2,))
+    by_element = x.cells[2] > 1
+    low, high = _finite(x)
+    with_zero = bool(((low <= 0) & (high >= 0)).all())
+    taps = [
+        taps_on_cells(window, _every(window.size)) if by_element or window.size == 1
+        else taps_on_one_cell(window, with_zero=with_zero)
+        for window in windows
+    ]
+    kernel = tuple(window.kernel for window in windows)
+    space = tuple(window.size if by_element else 1 for window in windows)
+    split_channels = (shape[1], *kernel) if x.cells[1] > 1 else (1,) * (1 + len(kernel))
+
+    def summed(array: Array) -> Array:
+        array = array.reshape(x.cells[0], *split_channels, *space)
+        total = np.zeros((*array.shape[:2], *(len(tap.cells) for tap in taps)))
+        for index in np.ndindex(*kernel):
+            part = array[(slice(None), slice(None), *(index if x.cells[1] > 1 else (0,) * len(kernel)))]
+            for axis, (tap, k) in enumerate(zip(taps, index), start=2):
+                zero = np.zeros((*part.shape[:axis], 1, *part.shape[axis + 1 :]))
+                part = np.take(np.concatenate((part, zero), axis), tap.cells[:, k], axis)
+            total += part
+        return total
+
+    low, high, magnitude = summed(low), summed(high), summed(np.maximum(np.abs(low), np.abs(high)))
+    overlap = int(np.prod([int((tap.cells >= 0).sum(axis=1).max()) for tap in taps], dtype=np.int64))
+    for axis, tap in enumerate(taps, start=2):
+        if tap.joined and low.shape[axis] > 1:
+            low, high = low.min(axis, keepdims=True), high.max(axis, keepdims=True)
+            magnitude = magnitude.max(axis, keepdims=True)
+    error = summation_error(op, magnitude, overlap - 1, x.format)
+    grid = (x.grid[0], None if x.cells[1] == 1 else _every(shape[1]), *(tap.cuts for tap in taps))
+    result = Range(x.format, shape, grid, low - error, high + error)
+    if x.any_special:
+        # A tap that reads nothing adds nothing; opposite infinities may meet wherever two taps do.
+        made = NAN if overlap > 1 and x.any_special & INFINITIES == INFINITIES else 0
+        result = result.with_special(x.any_special | made)
+    return with_partial_sums(op, result, magnitude + error)
+
+
+# -- the sum over windows and channels --------------------------------------------------------------------------------
+
+
+def _weighted_windows(
+    op: Call, x: Range, w: Range, bias: Range | None, windows: Sequence[Window], group: int, addend: Range | None = None
+) -> Range:
+    """Sum over channels and taps of w (M, C / group, taps) times what the windows read of x (N, C, space), plus addends."""
+    if w.sizes[1] * group != x.sizes[1] or w.sizes[0] % group:
+        raise NotAnalysed("weights do not fit the channels of the input")
+    shape = (x.sizes[0], w.sizes[0], *(window.output for window in windows))
+    terms = int(np.prod(w.sizes[1:], dtype=np.int64))
+    x, w, filters, groups, repeats = _shared_channels(x, w, group)
+    for axis in range(2, w.rank):
+        w = w.refine_fully(axis)
+    x, taps = _affordable(x, w, windows)
+
+    low, high, magnitude = _products(x, w, taps, groups, repeats)
+    special: Flags | None = None
+    if x.has_special or w.has_special:
+        special = np.broadcast_to(_specials(x, w, taps, groups), low.shape)
+    # (filters, batch, space) to (batch, filters, space); alternatives of one cell are joined.
+    low, high, magnitude = (np.moveaxis(a, 0, 1) for a in (low, high, magnitude))
+    special = None if special is None else np.moveaxis(special, 0, 1)
+    for axis, tap in enumerate(taps, start=2):
+        if tap.joined and low.shape[axis] > 1:
+            low, high = low.min(axis, keepdims=True), high.max(axis, keepdims=True)
+            magnitude = magnitude.max(axis, keepdims=True)
+            special = None if special is None else np.bitwise_or.reduce(special, axis=axis, keepdims=True)
+    grid = tuple(
+        np.zeros(1, np.int64) if size == 0 else cuts
+        for size, cuts in zip(shape, (x.grid[0], filters, *(tap.cuts for tap in taps)))
+    )
+    if 0 in shape:
+        nothing = np.zeros(tuple(0 if size == 0 else a for size, a in zip(shape, low.shape)))
+        return Range(x.format, shape, grid, nothing, nothing)
+    result = Range(x.format, shape, grid, low, high, special)
+    addends = [] if bias is None else [_per_channel(bias, x.rank, shape[1])]
+    return _with_addends(op, result, magnitude, [*addends, *([] if addend is None else [addend])], terms)
+
+
+def _with_addends(op: Call, y: Range, magnitude: Array, addends: Sequence[Range], terms: int) -> Range:
+    """The bias and other addends joined to the sum, and the rounding error of the whole."""
+    aligned = align(y, y.replace(magnitude, magnitude, None), *addends)
+    low, high, total, special = aligned.lows[0], aligned.highs[0], aligned.lows[1], aligned.specials[0]
+    for lb, hb, sb in zip(aligned.lows[2:], aligned.highs[2:], aligned.specials[2:]):
+        empty = lb > hb
+        lb, hb = np.where(empty, 0.0, lb), np.where(empty, 0.0, hb)
+        low, high, total = low + lb, high + hb, total + np.maximum(np.abs(lb), np.abs(hb))
+        opposite = ((special & INFINITIES) != 0) & ((sb & INFINITIES) != 0) & ((special | sb) & INFINITIES == INFINITIES)
+        special = special | sb | np.where(opposite, np.uint8(NAN), np.uint8(0))
+    error = summation_error(op, total, terms + len(addends), y.format)
+    result = aligned.result(y.format, low - error, high + error, special)
+    return with_partial_sums(op, result, np.broadcast_to(total + error, result.cells))
+
+
+def _per_channel(bias: Range, rank: int, channels: int) -> Range:
+    """One number per channel as a tensor (1, channels, 1, ...); a single number is one for all of them."""
+    ones = (1,) * (rank - 2)
+    size = bias.sizes[0] if bias.rank else 1
+    grid = (None, bias.grid[0] if size == channels and bias.rank else None, *(None,) * (rank - 2))
+    low, high, special = (a.reshape(1, -1, *ones) for a in (bias.low, bias.high, bias.special))
+    return Range(bias.format, (1, size, *ones), grid, low, high, special)
+
+
+def _shared_channels(x: Range, w: Range, group: int) -> tuple[Range, Range, Cuts, int, Array | None]:
+    """Both operands on common cells of the input channels.
+
+    Returns them with the cuts of the output channels, the number of groups that differ, and how many channels each cell
+    stands for (None: one each).
+    """
+    filters = w.sizes[0]
+    if group == 1:
+        cuts = union(x.grid[1], w.grid[1])
+        x, w = x.refine(1, cuts), w.refine(1, cuts)
+        groups, result = 1, w.grid[0]
+    elif x.cells[1] == 1 and w.cells[0] == 1:
+        # All groups look the same: one of them stands for all.
+        groups, result = 1, None
+        if w.cells[1] != 1:
+            x = Range(x.format, x.shape, x.grid, *(np.repeat(a, w.cells[1], 1) for a in (x.low, x.high, x.special)))
+    else:
+        x, w = x.refine_fully(1), w.refine_fully(0).refine_fully(1)
+        return x, w, _every(filters), group, None
+    repeats = cell_sizes(w.grid, w.sizes, 1)
+    return x, w, result, groups, None if (repeats == 1).all() else repeats.astype(np.float64)
+
+
+def _affordable(x: Range, w: Range, windows: Sequence[Window]) -> tuple[Range, list[Taps]]:
+    """What the windows read, on cells of space and batch as fine as the budgets allow."""
+    kernel = int(np.prod([window.kernel for window in windows], dtype=np.int64))
+    columns = kernel * max(1, x.cells[1])
+    filters = max(1, w.cells[0] * w.cells[1] // max(1, x.cells[1]))
+    for axis, window in enumerate(windows, start=2):
+        if window.output * window.kernel > TABLE_BUDGET:
+            x = x.smash((axis,))
+
+    def fits(taps: Sequence[Taps]) -> bool:
+        outputs = int(np.prod([len(tap.cells) for tap in taps], dtype=np.int64)) * max(1, x.cells[0])
+        return outputs == 1 or (columns * outputs <= COLUMN_BUDGET and columns * outputs * filters <= PRODUCT_BUDGET)
+
+    while True:
+        with_zero = bool(((x.low <= 0) & (x.high >= 0)).all())
+        taps = [
+            taps_on_one_cell(window, with_zero=with_zero)
+            if x.cells[axis] == 1 and window.size > 1 and window.output > 0
+            else taps_on_cells(window, x.grid[axis])
+            for axis, window in enumerate(windows, start=2)
+        ]
+        if fits(taps):
+            return x, taps
+        uneven = [axis for axis in range(2, x.rank) if x.cells[axis] > 1]
+        if not uneven:
+            break
+        x = x.smash((max(uneven, key=lambda axis: x.cells[axis]),))
+    hulls = [taps_as_hull(window) if tap.joined else tap for window, tap in zip(windows, taps)]
+    # Transposed windows read few of their taps at once: one row for all is worse than the alternatives by their stride.
+    taps = hulls if fits(hulls) or not any(window.transposed for window in windows) else taps
+    return (x if fits(taps) else x.smash((0,))), taps
+
+
+def _columns(array: Array, taps: Sequence[Taps], hull: np.ufunc) -> Array:
+    """What every tap reads: (batch, channels, space) to (channels, taps, batch, outputs)."""
+    kernels: list[int] = []
+    outputs: list[int] = []
+    for axis, tap in enumerate(taps, start=2):
+        zero = np.zeros_like(array, shape=(*array.shape[:axis], 1, *array.shape[axis + 1 :]))
+        parts = [array, zero]
+        if tap.joined and tap.cells.size and int(tap.cells.max()) == 1:
+            parts = [array, hull(array, array.dtype.type(0)), zero]
+        array = np.take(np.concatenate(parts, axis), tap.cells.reshape(-1), axis)
+        outputs.append(tap.cells.shape[0])
+        kernels.append(tap.cells.shape[1])
+    split = [size for pair in zip(outputs, kernels) for size in pair]
+    array = array.reshape(*array.shape[:2], *split)
+    rank = len(taps)
+    order = (1, *(3 + 2 * i for i in range(rank)), 0, *(2 + 2 * i for i in range(rank)))
+    return np.transpose(array, order)
+
+
+def _finite(x: Range) -> tuple[Array, Array]:
+    """Bounds of the finite values, zero where there are none; one array where the range is exact."""
+    low = x.low
+    if x.array is not None and x.format.is_float:
+        return low, low
+    high = x.high
+    if not x.has_special:
+        return low, high
+    empty = low > high
+    return np.where(empty, 0.0, low), np.where(empty, 0.0, high)
+
+
+def _products(
+    x: Range, w: Range, taps: Sequence[Taps], groups: int, repeats: Array | None
+) -> tuple[Array, Array, Array]:
+    """Bounds and sums of absolute terms, (filters, batch, outputs)."""
+    low, high = _finite(x)
+    exact = low is high
+    low_x = _columns(low, taps, np.minimum)
+    high_x = low_x if exact else _columns(high, taps, np.maximum)
+    channels, rank = low_x.shape[0], len(taps)
+    outputs = low_x.shape[1 + rank :]
+    count = int(np.prod(outputs, dtype=np.int64))
+    if repeats is not None:
+        scale = repeats.reshape(-1, *(1,) * (low_x.ndim - 1))
+        low_x = low_x * scale
+        high_x = low_x if exact else high_x * scale
+    inner = channels // groups * int(np.prod(low_x.shape[1 : 1 + rank], dtype=np.int64))
+    low_x = low_x.reshape(groups, inner, count)
+    high_x = low_x if exact else high_x.reshape(groups, inner, count)
+    low_w, high_w = _finite(w)
+    filters = low_w.shape[0]
+    fixed = low_w is high_w
+    low_w = low_w.reshape(groups, filters // groups, inner)
+    high_w = low_w if fixed else high_w.reshape(groups, filters // groups, inner)
+    low, high, magnitude = interval_product(low_w, high_w, low_x, high_x)
+    return tuple(a.reshape(filters, *outputs) for a in (low, high, magnitude))  # type: ignore[return-value]
+
+
+def _specials(x: Range, w: Range, taps: Sequence[Taps], groups: int) -> Flags:
+    """NaN where a window holds one; any special value where it holds an infinity (of weights: everywhere)."""
+    flags = _columns(x.special, taps, np.maximum)
+    rank = len(taps)
+    flags = flags.reshape(groups, -1, *flags.shape[1 + rank :])
+    seen = np.bitwise_or.reduce(flags, axis=1)
+    seen = seen | np.uint8(w.any_special)
+    result = np.where(seen & INFINITIES, np.uint8(SPECIALS), seen & np.uint8(NAN))
+    return np.repeat(result, w.cells[0] // groups, axis=0)

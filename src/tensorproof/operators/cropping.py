@@ -1,0 +1,342 @@
+"""Parts of a tensor and its surroundings: slices, padding, triangles, reversed sequences, sliding windows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import FLOAT32, STRING
+from tensorproof.operators.table import Call, operator
+from tensorproof.ranges.grid import Shape, Size, Span, counts, largest, smallest
+from tensorproof.ranges.moving import (
+    Integers,
+    added,
+    affordable,
+    concatenate,
+    dimensions,
+    folded,
+    known_axis,
+    moved,
+    one_cell,
+    replaced,
+    reshape,
+    shape_of,
+    slice_axis,
+    take,
+    tidy,
+    transpose,
+)
+from tensorproof.ranges.range import CELL_BUDGET, Range
+
+#: Stands for an axis without end where its largest size is not known.
+_FAR = 2**60
+
+
+# -- slices ----------------------------------------------------------------------------------------------------------
+
+
+@operator("Slice")
+def slice_(
+    op: Call,
+    x: Range,
+    starts: Range | None = None,
+    ends: Range | None = None,
+    axes: Range | None = None,
+    steps: Range | None = None,
+) -> Range:
+    """Every step-th element between two positions along some axes."""
+    first = _bounds(op, "starts", starts)
+    last = _bounds(op, "ends", ends)
+    chosen = op.integers("axes", axes) or range(len(first))
+    strides = op.integers("steps", steps) or [1] * len(first)
+    for start, end, axis, step in zip(first, last, chosen, strides):
+        x = _sliced(x, known_axis(axis, x.rank), start, end, step)
+    return x
+
+
+def _bounds(op: Call, name: str, operand: Range | None) -> tuple[Size, ...]:
+    """Positions as numbers or, where they depend on the data, as spans."""
+    values = op.attribute(name) if operand is None else dimensions(operand)
+    if values is None:
+        raise NotAnalysed(f"the number of {name} is not known")
+    return tuple(values)
+
+
+def _sliced(x: Range, axis: int, start: Size, end: Size, step: int) -> Range:
+    size = shape_of(x)[axis]
+    if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+        return slice_axis(x, axis, *slice(start, end, step).indices(size))
+    if isinstance(size, int):
+        return _vaguely_sliced(x, axis, size, _ends(start), _ends(end), step)
+    x = one_cell(x, (axis,))
+    return moved(x, replaced(shape_of(x), axis, _vague_length(size, start, end, step)), x.grid, lambda a: a)
+
+
+def _ends(position: Size) -> tuple[int, int]:
+    if isinstance(position, int):
+        return position, position
+    return position.low, _FAR if position.high is None else position.high
+
+
+def _vague_length(size: Span, start: Size, end: Size, step: int) -> Size:
+    """The length of a slice of an axis whose size is not known."""
+    longest = largest(size)
+    if not (isinstance(start, int) and isinstance(end, int)):
+        return Span(0, longest)
+    high = _FAR if longest is None else longest
+    if (start < 0) != (end < 0):
+        # One end counts from the back: the length does not grow with the size.
+        backwards = step < 0 and start == -1 and end < -_FAR
+        if not backwards and not (start == 0 and step > 0):
+            return Span(0, longest)
+    lengths = [len(range(*slice(start, end, step).indices(n))) for n in (size.low, high)]
+    return Span(lengths[0], lengths[1] if lengths[1] < _FAR // max(abs(step), 1) // 2 else None)
+
+
+def _vaguely_sliced(
+    x: Range, axis: int, size: int, start: tuple[int, int], end: tuple[int, int], step: int
+) -> Range:
+    """A slice whose ends are known as intervals only: the hull of all elements that it can reach."""
+
+    def normalised(position: int) -> int:
+        # As Python does: negative positions count from the back, then the ends are clamped.
+        position = position + size if position < 0 else position
+        return min(max(position, 0), size) if step > 0 else min(max(position, -1), size - 1)
+
+    def interval(low: int, high: int) -> tuple[int, int]:
+        # Positions on both sides of zero reach from the back of the axis to its front.
+        if low < 0 <= high:
+            return (0, size) if step > 0 else (-1, size - 1)
+        return normalised(low), normalised(high)
+
+    first, last = interval(*start), interval(*end)
+    if step > 0:
+        longest, shortest = len(range(first[0], last[1], step)), len(range(first[1], last[0], step))
+        reach = first[0], max(last[1], first[0])
+    else:
+        longest, shortest = len(range(first[1], last[0], step)), len(range(first[0], last[1], step))
+        reach = last[0] + 1, max(first[1] + 1, last[0] + 1)
+    part = one_cell(affordable(slice_axis(x, axis, *reach)), (axis,))
+    length: Size = longest if shortest == longest else Span(shortest, longest)
+    shape = replaced(shape_of(x), axis, length)
+    if longest == 0:
+        return slice_axis(x, axis, 0, 0)
+    return moved(part, shape, part.grid, lambda a: a)
+
+
+@operator("UnfoldTensor", domain="com.microsoft")
+def unfold_tensor(op: Call, x: Range) -> Range:
+    """All windows of one size along an axis, as a new last axis."""
+    axis = known_axis(op.attribute("dim", -1), x.rank)
+    length, step = op.attribute("size"), op.attribute("step", 1)
+    windows = (x.sizes[axis] - length) // step + 1
+    index = np.arange(windows)[:, None] * step + np.arange(length)
+    if x.cells[axis] == 1:
+        unfolded = moved(x, replaced(x.sizes, axis, index.size), x.grid, lambda a: a)
+    else:
+        unfolded = take(x, axis, index.reshape(-1))
+    sizes = x.sizes
+    split = reshape(unfolded, (*sizes[:axis], windows, length, *sizes[axis + 1 :]))
+    order = [i for i in range(len(sizes) + 1) if i != axis + 1]
+    return transpose(split, [*order, axis + 1])
+
+
+# -- padding ---------------------------------------------------------------------------------------------------------
+
+
+@operator("Pad")
+def pad(
+    op: Call, x: Range, pads: Range | None = None, value: Range | None = None, axes: Range | None = None
+) -> Range:
+    """The tensor with a border of a constant, or of its own elements (reflect, edge, wrap); negative widths crop."""
+    if value is None:
+        value = _filler(x, op.attribute("value", 0.0) if x.format.is_float else 0)
+    widths = _bounds(op, "pads", pads)
+    chosen = op.integers("axes", axes)
+    return _padded(x, widths, value, op.attribute("mode", "constant"), chosen)
+
+
+@operator("Pad", domain="com.microsoft")
+def contrib_pad(op: Call, x: Range, pads: Range, value: Range | None = None) -> Range:
+    """The tensor with a border of a constant, or of its own elements (reflect, edge); negative widths crop."""
+    value = _filler(x, 0) if value is None else value
+    return _padded(x, _bounds(op, "pads", pads), value, op.attribute("mode", "constant"), None)
+
+
+def _filler(x: Range, number: float) -> Range:
+    if x.format is STRING:
+        return Range.constant(np.array("", object), STRING)
+    return Range.constant(np.array(number, FLOAT32.dtype).astype(x.format.dtype), x.format)
+
+
+def _padded(x: Range, widths: tuple[Size, ...], value: Range, mode: str, chosen: list[int] | None) -> Range:
+    axes = list(range(x.rank)) if chosen is None else [known_axis(axis, x.rank) for axis in chosen]
+    for i, axis in enumerate(axes):
+        before, after = widths[i], widths[i + len(axes)]
+        size = shape_of(x)[axis]
+        if before == after == 0:
+            continue
+        if not (isinstance(before, int) and isinstance(after, int) and isinstance(size, int)):
+            x = _vaguely_padded(x, axis, before, after, value if mode == "constant" else None)
+            continue
+        x = slice_axis(x, axis, max(-before, 0), max(size - max(-after, 0), max(-before, 0)))
+        if mode == "constant":
+            x = _framed(x, axis, max(before, 0), max(after, 0), value)
+        elif min(before, after) < 0:
+            # Runtimes differ in whether the border mirrors the cropped elements or the original ones.
+            x = _vaguely_padded(x, axis, max(before, 0), max(after, 0), None)
+        else:
+            x = _continued(x, axis, before, after, mode)
+    return x
+
+
+def _framed(x: Range, axis: int, before: int, after: int, value: Range) -> Range:
+    """Cells of one constant before and after those of an axis."""
+    sizes = shape_of(x)
+    parts = [x]
+    for width, position in ((before, 0), (after, 2)):
+        if width:
+            shape = replaced(sizes, axis, width)
+            parts.insert(position, _constant_block(shape, value))
+    return concatenate(parts, axis)
+
+
+def _constant_block(shape: Shape, value: Range) -> Range:
+    """A block where every element is the one element of `value`."""
+    if all(isinstance(size, int) for size in shape) and value.array is not None:
+        sizes = [smallest(size) for size in shape]
+        if math.prod(sizes) <= CELL_BUDGET:
+            return Range.constant(np.broadcast_to(value.array.reshape(()), sizes), value.format)
+    grid = tuple(np.zeros(1, np.int64) if size == 0 else None for size in shape)
+    return moved(value, shape, grid, lambda a: np.broadcast_to(a.reshape(()), counts(grid)))
+
+
+def _continued(x: Range, axis: int, before: int, after: int, mode: str) -> Range:
+    """An axis continued by its own elements."""
+    size = smallest(shape_of(x)[axis])
+    if x.cells[axis] <= 1:
+        shape = replaced(shape_of(x), axis, size + before + after)
+        return moved(x, shape, x.grid, lambda a: a)
+    numpy_mode: Any = mode
+    return take(x, axis, np.pad(np.arange(size), (before, after), mode=numpy_mode))
+
+
+def _vaguely_padded(x: Range, axis: int, before: Size, after: Size, value: Range | None) -> Range:
+    """An axis of which only the hull is kept, because its borders are not known; `value` is what they hold."""
+    size = added(added(shape_of(x)[axis], before), after)
+    if not isinstance(size, int):
+        size = Span(max(size.low, 0), size.high)
+    x = one_cell(affordable(x), (axis,))
+    x = moved(x, replaced(shape_of(x), axis, size), x.grid, lambda a: a)
+    return x if value is None else x.join(_constant_block(shape_of(x), value))
+
+
+@operator("CenterCropPad")
+def center_crop_pad(op: Call, x: Range, shape: Range) -> Range:
+    """The middle of the tensor, or the tensor in the middle of zeros, along some axes."""
+    wanted = op.integers("shape", shape) or []
+    axes = [known_axis(axis, x.rank) for axis in op.attribute("axes") or range(x.rank)]
+    zero = _filler(x, 0)
+    for axis, size in zip(axes, wanted):
+        old = x.sizes[axis]
+        # Odd differences: the window moves to the left, the additional padding stands at the right.
+        if size < old:
+            start = (old - size) // 2
+            x = slice_axis(x, axis, start, start + size)
+        else:
+            before = (size - old) // 2
+            x = _framed(x, axis, before, size - old - before, zero)
+    return x
+
+
+# -- triangles and sequences -----------------------------------------------------------------------------------------
+
+
+@operator("Trilu")
+def trilu(op: Call, x: Range, k: Range | None = None) -> Range:
+    """The upper or lower triangle of matrices, zero elsewhere."""
+    upper = bool(op.attribute("upper", 1))
+    diagonal = (0, 0) if k is None else (int(k.low.min()), int(k.high.max()))
+    rows, columns = x.sizes[-2:]
+    if x.array is not None and diagonal[0] == diagonal[1]:
+        triangle = np.triu if upper else np.tril
+        return Range.constant(triangle(x.array, diagonal[0]).astype(x.array.dtype), x.format)
+    if 0 in x.sizes:
+        return x
+    x = affordable(x)
+    outer = math.prod(x.cells[:-2])
+    for axis, size in ((x.rank - 2, rows), (x.rank - 1, columns)):
+        x = x.refine(axis, _blocks(size, x.sizes, outer))
+    low_row, high_row = _first_and_last(x, -2)
+    low_column, high_column = _first_and_last(x, -1)
+    # An element is kept if column - row >= k (upper) or <= k (lower), numpy.triu and numpy.tril.
+    nearest, farthest = low_column - high_row[:, None], high_column - low_row[:, None]
+    if upper:
+        kept, dropped = nearest >= diagonal[1], farthest < diagonal[0]
+    else:
+        kept, dropped = farthest <= diagonal[0], nearest > diagonal[1]
+    low = np.where(dropped, 0.0, np.where(kept, x.low, np.minimum(x.low, 0.0)))
+    high = np.where(dropped, 0.0, np.where(kept, x.high, np.maximum(x.high, 0.0)))
+    special = np.where(dropped, np.uint8(0), x.special) if x.has_special else None
+    return x.replace(low, high, special)
+
+
+@operator("Trilu", domain="com.microsoft")
+def contrib_trilu(op: Call, x: Range, k: Range | None = None) -> Range:
+    """The upper or lower triangle of matrices, zero elsewhere."""
+    return trilu.block(op, x, k)
+
+
+def _blocks(size: int, sizes: tuple[int, ...], outer: int) -> Integers | None:
+    """Boundaries for a triangle: every element if the matrix is small, else blocks that leave the ends of the axis alone."""
+    if outer * sizes[-2] * sizes[-1] <= CELL_BUDGET:
+        return tidy(np.arange(size + 1))
+    blocks = max(int(math.sqrt(CELL_BUDGET / outer)) - 3, 1)
+    if size <= blocks:
+        return tidy(np.arange(size + 1))
+    # The first and the last row and column are cells of their own: in a causal mask they are what no row masks.
+    return np.unique(np.concatenate([np.linspace(0, size, blocks + 1).astype(np.int64), [1, size - 1]]))
+
+
+def _first_and_last(x: Range, axis: int) -> tuple[Integers, Integers]:
+    """The first and the last element of each cell."""
+    cuts = x.grid[axis]
+    if cuts is None:
+        return np.zeros(1, np.int64), np.array([x.sizes[axis] - 1])
+    return cuts[:-1], cuts[1:] - 1
+
+
+@operator("ReverseSequence")
+def reverse_sequence(op: Call, x: Range, lengths: Range) -> Range:
+    """The first elements of each sequence in reverse order."""
+    batch_axis, time_axis = op.attribute("batch_axis", 1), op.attribute("time_axis", 0)
+    if 0 in x.sizes:
+        return x
+    batch, time = x.sizes[batch_axis], x.sizes[time_axis]
+    exact = lengths.integers() if batch <= CELL_BUDGET else None
+    if exact is None:
+        return x if x.cells[time_axis] == 1 else one_cell(affordable(x), (time_axis,))
+    steps = np.arange(time)
+    index = np.where(steps < exact[:, None], exact[:, None] - 1 - steps, steps)
+    if batch_axis > time_axis:
+        index = index.T
+    index = index.reshape(*index.shape, *([1] * (x.rank - 2)))
+    result = folded(lambda array: np.take_along_axis(array, index, axis=time_axis), x.size, x)
+    if result is not None:
+        return result
+    if x.cells[time_axis] == 1:
+        return x
+    if math.prod(x.cells[2:]) * batch * time > 4 * CELL_BUDGET:
+        return one_cell(affordable(x), (time_axis,))
+    x = x.refine_fully(0).refine_fully(1)
+
+    def move(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.take_along_axis(array, index, axis=time_axis)
+
+    return moved(x, x.shape, x.grid, move)
+
+

@@ -1,0 +1,190 @@
+"""Reductions that select: maximum, minimum, and where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import INT64, Array
+from tensorproof.operators.reductions import fold_of
+from tensorproof.operators.table import Call, Mask, operator
+from tensorproof.ranges.folds import Fold, normalised_axis
+from tensorproof.ranges.grid import largest
+from tensorproof.ranges.range import CELL_BUDGET, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Range
+from tensorproof.rules.empty_reduction import EMPTY_REDUCTION
+
+
+@operator("ReduceMax")
+def reduce_max(op: Call, x: Range, axes: Range | None = None) -> Range:
+    """Increasing in every element, exact; the maximum of nothing is -inf (ONNX ReduceMax-20)."""
+    return x if x.shape is None else _largest(fold_of(op, x, axes), x.format.low)
+
+
+@operator("ReduceMin")
+def reduce_min(op: Call, x: Range, axes: Range | None = None) -> Range:
+    """Increasing in every element, exact; the minimum of nothing is +inf (ONNX ReduceMin-20)."""
+    return x if x.shape is None else _negated(_largest(fold_of(op, _negated(x), axes), -x.format.high))
+
+
+@reduce_max.hazard(EMPTY_REDUCTION, gives=NEGATIVE_INFINITY)
+def _(op: Call, x: Range, axes: Range | None = None) -> Mask:
+    return x.format.is_float and (x.shape is None or fold_of(op, x, axes).may_be_empty)
+
+
+@reduce_min.hazard(EMPTY_REDUCTION, gives=POSITIVE_INFINITY)
+def _(op: Call, x: Range, axes: Range | None = None) -> Mask:
+    return x.format.is_float and (x.shape is None or fold_of(op, x, axes).may_be_empty)
+
+
+def _negated(x: Range) -> Range:
+    """-x, infinities included."""
+    if not x.has_special:
+        return x.replace(-x.high, -x.low, None)
+    flags = x.special & np.uint8(NAN)
+    flags |= np.where((x.special & POSITIVE_INFINITY) != 0, np.uint8(NEGATIVE_INFINITY), np.uint8(0))
+    flags |= np.where((x.special & NEGATIVE_INFINITY) != 0, np.uint8(POSITIVE_INFINITY), np.uint8(0))
+    return x.replace(-x.high, -x.low, flags)
+
+
+def _largest(fold: Fold, of_nothing: float) -> Range:
+    """The largest element of each fold.
+
+    Runtimes may pass over a NaN (ONNX Runtime does where it stands last), so a cell that may be NaN bounds nothing from
+    below. Integers have no infinity: `of_nothing` is the end of their format; in floating formats the hazard says it.
+    """
+    x = fold.x
+    low, high = fold.maximum(x.low), fold.maximum(x.high)
+    flags = None
+    if x.has_special:
+        may_be_nan = (x.special & NAN) != 0
+        reliable = fold.maximum(np.where(may_be_nan, -np.inf, x.extended()[0]))
+        least = fold.minimum(np.where(x.low <= x.high, x.low, np.inf))
+        low = np.where(np.isneginf(reliable), least, reliable)
+        flags = fold.union(x.special) & np.uint8(NAN | POSITIVE_INFINITY)
+        may_be_negative = np.isneginf(reliable) & fold.any((x.special & NEGATIVE_INFINITY) != 0)
+        flags |= np.where(may_be_negative, np.uint8(NEGATIVE_INFINITY), np.uint8(0))
+        low, high = np.where(low > high, np.inf, low), np.where(low > high, -np.inf, high)
+    elif fold.may_be_empty:
+        none = np.isneginf(high)
+        if x.format.is_float:
+            low, high = np.where(none, 0.0, low), np.where(none, 0.0, high)
+        else:
+            low, high = np.full_like(low, of_nothing), np.where(none, of_nothing, high)
+    return fold.result(low, high, flags)
+
+
+@operator("ArgMax")
+def arg_max(op: Call, x: Range) -> Range:
+    """The hull of the places where the maximum can stand: one place where it is decided."""
+    return _place(op, x)
+
+
+@operator("ArgMin")
+def arg_min(op: Call, x: Range) -> Range:
+    """The hull of the places where the minimum can stand: one place where it is decided."""
+    return _place(op, _negated(x))
+
+
+def _place(op: Call, x: Range) -> Range:
+    axis = normalised_axis(int(op.attribute("axis", 0)), x.rank)
+    fold = Fold(x, (axis,), keepdims=bool(op.attribute("keepdims", 1)))
+    assert x.shape is not None
+    size = x.shape[axis]
+    if size == 0:
+        if fold.may_be_empty:
+            raise NotAnalysed("the place of a maximum among no elements is undefined")
+        cells = tuple(1 if i == axis else n for i, n in enumerate(x.cells))
+        return fold.result(np.zeros(cells), np.zeros(cells), None, INT64)
+    last = bool(op.attribute("select_last_index", 0))
+    if not isinstance(size, int):
+        cells = fold.maximum(x.low).shape
+        bound = largest(size)
+        high = np.full(cells, INT64.high if bound is None else max(bound - 1, 0))
+        return fold.result(np.zeros(cells), high, None, INT64)
+    cuts = x.grid[axis]
+    cuts = np.array([0, size], np.int64) if cuts is None else cuts
+    along = [-1 if i == axis else 1 for i in range(x.rank)]
+    first, final = cuts[:-1].reshape(along).astype(np.float64), (cuts[1:] - 1).reshape(along).astype(np.float64)
+    low, high = x.extended()
+    possible, spread = _can_win(low, high, axis, last)
+    # In a cell of equal elements only its first element (or its last) can win.
+    nearest, farthest = (np.where(spread, first, final), final) if last else (first, np.where(spread, final, first))
+    lowest = fold.minimum(np.where(possible, nearest, np.inf))
+    highest = fold.maximum(np.where(possible, farthest, -np.inf))
+    if x.any_special & NAN:
+        undecided = (fold.union(x.special) & NAN) != 0
+        lowest, highest = np.where(undecided, 0.0, lowest), np.where(undecided, size - 1.0, highest)
+    return fold.result(lowest, highest, None, INT64)
+
+
+def _can_win(low: Array, high: Array, axis: int, last: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Cells that may hold the maximum, and whether any element of the cell may be it.
+
+    An element wins if it reaches what every element after it has at least, and exceeds what every element before it has
+    at least (the other way round if the last maximum counts).
+    """
+    before, after = _running_maximum(low, axis), np.flip(_running_maximum(np.flip(low, axis), axis), axis)
+    reached, exceeded = (before, after) if last else (after, before)
+    exceeds = high > exceeded
+    # Nothing stands before the first cell (behind the last one): there is nothing to exceed, not even -inf.
+    end: list[slice] = [slice(None)] * low.ndim
+    end[axis] = slice(-1, None) if last else slice(0, 1)
+    exceeds[tuple(end)] = True
+    return exceeds & (high >= reached), high > low
+
+
+def _running_maximum(values: Array, axis: int) -> Array:
+    """The maximum of all cells before each one; -inf before the first."""
+    running = np.maximum.accumulate(values, axis=axis)
+    shifted = np.full_like(running, -np.inf)
+    index: list[slice] = [slice(None)] * values.ndim
+    source = list(index)
+    index[axis], source[axis] = slice(1, None), slice(None, -1)
+    shifted[tuple(index)] = running[tuple(source)]
+    return shifted
+
+
+@operator("Hardmax")
+def hardmax(op: Call, x: Range) -> Range:
+    """1 at the first maximum and 0 elsewhere; below version 13 all axes from `axis` on are one."""
+    rank = x.rank
+    if op.version >= 13:
+        return _hardmax_along(x, normalised_axis(int(op.attribute("axis", -1)), rank))
+    axis = normalised_axis(int(op.attribute("axis", 1)), rank) if rank > 1 else 0
+    if axis == rank - 1 or all(size == 1 for size in (x.shape or ())[axis + 1 :]):
+        return _hardmax_along(x, axis)
+    if not x.has_known_shape or x.size > CELL_BUDGET:
+        ones = np.ones(x.cells)
+        return x.replace(np.zeros(x.cells), ones, None)
+    sizes = x.sizes
+    rows = int(np.prod(sizes[:axis], dtype=np.int64))
+    flat = x.select(lambda values: values.reshape(rows, -1) if values.size else values.reshape(rows, 0))
+    return _hardmax_along(flat, 1).select(_reshaped_to(sizes))
+
+
+def _reshaped_to(sizes: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
+    def reshape(values: np.ndarray) -> np.ndarray:
+        return values.reshape(sizes)
+
+    return reshape
+
+
+def _hardmax_along(x: Range, axis: int) -> Range:
+    """Per element whether it can, and whether it must, be the first maximum along an axis."""
+    assert x.shape is not None
+    if x.shape[axis] == 0 or x.low.size == 0:
+        return x.replace(x.low, x.high, None)
+    low, high = x.extended()
+    possible, _ = _can_win(low, high, axis, False)
+    size = x.shape[axis]
+    cuts = x.grid[axis]
+    sizes = np.array([size if isinstance(size, int) else 2]) if cuts is None else np.diff(cuts)
+    single = (sizes == 1).reshape([-1 if i == axis else 1 for i in range(x.rank)])
+    alone = possible.sum(axis=axis, keepdims=True) == 1
+    certain = possible & alone & single
+    if x.any_special & NAN:
+        undecided = ((x.special & NAN) != 0).any(axis=axis, keepdims=True)
+        possible, certain = possible | undecided, certain & ~undecided
+    return x.replace(certain.astype(np.float64), possible.astype(np.float64), None)

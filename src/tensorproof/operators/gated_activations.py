@@ -1,0 +1,150 @@
+"""Activations that multiply x by a smooth gate between 0 and 1: Gelu, Swish, Mish and relatives.
+
+Each has one minimum below zero, is negative below zero and increases from the minimum on. Below zero the gate is a small
+difference of rounded numbers, so the error is absolute; above zero the gate is at least one half, and the error relative.
+The same conventions as in `tensorproof.operators.activations` hold: u is the unit roundoff of the tensor's format, elementary
+functions are within 8u of their value, and every step may be rounded to that format.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tensorproof.formats import Array
+from tensorproof.operators.activations import PADDED, least, logistic, softplus_value
+from tensorproof.operators.arithmetic import add, mul
+from tensorproof.operators.table import Call, operator
+from tensorproof.ranges.elementwise import monotone
+from tensorproof.ranges.error_function import erf
+from tensorproof.ranges.pieces import Curve, exact, pieces, within
+from tensorproof.ranges.range import Range
+
+MICROSOFT = "com.microsoft"
+
+#: Where x (1 + erf(x / sqrt 2)) / 2 is smallest, from its derivative's zero computed with 40 digits.
+GELU_MINIMUM = -0.7517915246935644574579
+#: The same for the approximation by tanh.
+TANH_GELU_MINIMUM = -0.7524614220710162584880
+#: Where x / (1 + exp(-x)) is smallest: -(1 + W(1 / e)) with Lambert's W.
+SWISH_MINIMUM = -1.2784645427610737951094
+#: Where x tanh(log(1 + exp(x))) is smallest.
+MISH_MINIMUM = -1.1924312145154952121376
+
+
+def _gated(x: Range, function: Curve, minimum: float, *, absolute: float, relative: float) -> Range:
+    """x times a gate: `absolute` below zero, where the sign is kept and the least value stands at `minimum`; `relative` above."""
+    return pieces(
+        x,
+        within(-np.inf, minimum, function, absolute=absolute, high=0.0),
+        within(minimum, 0.0, function, absolute=absolute, high=0.0),
+        within(0.0, np.inf, function, relative=relative, low=0.0),
+    )
+
+
+def _normal_gate(x: Array) -> Array:
+    return 0.5 * x * (1.0 + erf(x / math.sqrt(2.0)))
+
+
+def _tanh_gate(x: Array) -> Array:
+    return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def _mish(x: Array) -> Array:
+    return x * np.tanh(softplus_value(x))
+
+
+@operator("Gelu", error=PADDED)
+def gelu(op: Call, x: Range) -> Range:
+    """x times the normal distribution function, or its approximation by tanh: least at -0.75."""
+    u = x.format.unit_roundoff
+    # 1 + erf: 4u of erf in [1/2, 1], 2u from its argument, u of the sum. Farther out than `reach` 1 - |erf| is below u^2 and
+    # erf and tanh are exactly -1 in every implementation: the error does not grow beyond.
+    reach = math.sqrt(-4.0 * math.log(u)) + 1.0
+    absolute = 4.5 * u * reach + least(op, x.format) * reach
+    if op.attribute("approximate", "none") == "tanh":
+        return _gated(x, _tanh_gate, TANH_GELU_MINIMUM, absolute=1.5 * absolute, relative=16 * u)
+    return _gated(x, _normal_gate, GELU_MINIMUM, absolute=absolute, relative=12 * u)
+
+
+@operator("Swish", error=PADDED)
+def swish(op: Call, x: Range) -> Range:
+    """x / (1 + exp(-alpha x)): least at -1.278 / alpha."""
+    return _swish(op, x, op.attribute("alpha", 1.0))
+
+
+def _swish(op: Call, x: Range, alpha: float) -> Range:
+    if alpha < 0:
+        return monotone(_swish(op, monotone(x, np.negative), -alpha), np.negative)
+    u = x.format.unit_roundoff
+    if alpha == 0:
+        return monotone(x, lambda v: 0.5 * v)
+    # With y = alpha x: |y| s(y) (10u + 2u |y|) <= 4u, and s may be zero once exp(-y) overflows (11.1 in float16: 0.4u).
+    # For small alpha the gate is near one half, and 12u |x| is the better bound.
+    absolute = min(6 * u / alpha, 12 * u * float(x.magnitude().max(initial=0.0))) + 20 * least(op, x.format) / alpha
+    return _gated(x, lambda v: v * logistic(alpha * v), SWISH_MINIMUM / alpha, absolute=absolute, relative=13 * u)
+
+
+@operator("SwiGLU", composed_of=(swish, mul))
+def swiglu(op: Call, a: Range, b: Range) -> Range:
+    """Swish of the first operand times the second (ONNX SwiGLU-28)."""
+    return op.apply(mul, op.apply(swish, a, alpha=op.attribute("alpha", 1.0)), b)
+
+
+@operator("Mish", error=PADDED)
+def mish(op: Call, x: Range) -> Range:
+    """x tanh(log(1 + exp(x))): least at -1.192."""
+    u = x.format.unit_roundoff
+    # Softplus is within 2u + 21u softplus; it is exactly zero once exp(x) < u / 2, so |x| counts up to -log(u / 2) only.
+    reach = 1.0 - math.log(u / 2)
+    return _gated(
+        x, _mish, MISH_MINIMUM, absolute=(2 * u + least(op, x.format)) * reach + 12 * u, relative=32 * u
+    )
+
+
+@operator("HardSwish", error=PADDED)
+def hard_swish(op: Call, x: Range) -> Range:
+    """x max(0, min(1, x / 6 + 1/2)): least at -1.5, zero below -3, identity above 3."""
+    # The function body takes 1/6 as a float32 number, whatever the format is.
+    u = max(x.format.unit_roundoff, 2.0**-26)
+
+    def function(v: Array) -> Array:
+        return v * np.clip(v / 6 + 0.5, 0.0, 1.0)
+
+    # The gate has an error of 3u between -4 and 4 and is exactly 0 and 1 outside; |x| <= 4 there.
+    return pieces(
+        x,
+        exact(-np.inf, -4.0, function),
+        within(-4.0, -1.5, function, absolute=14 * u, high=0.0),
+        within(-1.5, 0.0, function, absolute=14 * u, high=0.0),
+        within(0.0, 4.0, function, relative=8 * u, low=0.0),
+        exact(4.0, np.inf, function),
+    )
+
+
+# -- fused forms that ONNX Runtime's transformer optimiser writes -----------------------------------------------------
+
+
+@operator("Gelu", domain=MICROSOFT, composed_of=(gelu,))
+def microsoft_gelu(op: Call, x: Range) -> Range:
+    """Gelu without approximation."""
+    return op.apply(gelu, x)
+
+
+@operator("BiasGelu", domain=MICROSOFT, composed_of=(add, gelu))
+def bias_gelu(op: Call, a: Range, b: Range) -> Range:
+    """Gelu of a sum."""
+    return op.apply(gelu, op.apply(add, a, b))
+
+
+@operator("FastGelu", domain=MICROSOFT, composed_of=(add, gelu))
+def fast_gelu(op: Call, x: Range, bias: Range | None = None) -> Range:
+    """Gelu approximated by tanh, of a sum if there is a bias."""
+    return op.apply(gelu, x if bias is None else op.apply(add, x, bias), approximate="tanh")
+
+
+@operator("QuickGelu", domain=MICROSOFT, composed_of=(swish,))
+def quick_gelu(op: Call, x: Range) -> Range:
+    """Swish with alpha 1.702 by default."""
+    return op.apply(swish, x, alpha=op.attribute("alpha", float(np.float32(1.702))))

@@ -1,0 +1,347 @@
+"""Elements picked by position: Gather and its relatives, Compress, OneHot.
+
+An index that is known picks cells; one that is known as an interval gives the hull of the cells that it can reach, negative
+positions included.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorproof.errors import NotAnalysed
+from tensorproof.operators.table import Call, operator
+from tensorproof.ranges.grid import Cuts, Size, Span, counts, fine, largest, smallest
+from tensorproof.ranges.moving import (
+    Integers,
+    affordable,
+    folded,
+    known_axis,
+    moved,
+    one_cell,
+    replaced,
+    reshape,
+    shape_of,
+    slice_axis,
+    take,
+    whole,
+)
+from tensorproof.ranges.range import CELL_BUDGET, Flags, Range
+
+#: Up to this many different intervals of an index are reduced one by one.
+_FEW_WINDOWS = 8
+
+#: Tables of hulls over all windows of a power of two are built up to this many cells.
+_TABLE_LIMIT = 1 << 20
+
+_Window = tuple[Integers, Integers]
+
+
+# -- reach of an index -----------------------------------------------------------------------------------------------
+
+
+def windows(index: Range, size: int) -> tuple[_Window, _Window]:
+    """Two intervals of positions per cell of an index into an axis of `size`: where it counts from the front, and back.
+
+    The two are equal where the sign is known. Positions outside of the axis are errors of the model and left out.
+    """
+    low = np.clip(index.low, -size, size - 1).astype(np.int64)
+    high = np.clip(index.high, -size, size - 1).astype(np.int64)
+    positive, negative = high >= 0, low < 0
+    first = np.where(positive, np.maximum(low, 0), low + size), np.where(positive, high, high + size)
+    last_start = np.where(negative, low + size, first[0])
+    last_end = np.where(negative, np.where(positive, size - 1, high + size), first[1])
+    return first, (last_start, last_end)
+
+
+def reach(index: Range, size: int) -> tuple[int, int]:
+    """The first and the last position that any element of an index can be."""
+    if not index.low.size:
+        return 0, 0
+    (front_first, front_last), (back_first, back_last) = windows(index, size)
+    return int(min(front_first.min(), back_first.min())), int(max(front_last.max(), back_last.max()))
+
+
+def known_positions(index: Range, size: int) -> Integers | None:
+    """The positions counted from the front, element by element, if the index is known and not too large."""
+    if index.array is None and index.size > CELL_BUDGET:
+        return None
+    exact = index.integers()
+    if exact is None:
+        return None
+    exact = np.where(exact < 0, exact + size, exact)
+    if exact.size and not 0 <= int(exact.min()) <= int(exact.max()) < size:
+        raise NotAnalysed("an index lies outside its axis")
+    return exact
+
+
+# -- Gather ----------------------------------------------------------------------------------------------------------
+
+
+@operator("Gather")
+def gather(op: Call, x: Range, index: Range) -> Range:
+    """The slices at the given positions along an axis; the hull of those within reach where the index is an interval."""
+    return gathered(x, index, known_axis(op.attribute("axis", 0), x.rank))
+
+
+def gathered(x: Range, index: Range, axis: int) -> Range:
+    """`x` with one axis replaced by the axes of the index."""
+    sizes = shape_of(x)
+    size = sizes[axis]
+    shape = (*sizes[:axis], *shape_of(index), *sizes[axis + 1 :])
+    if not isinstance(size, int) or not index.has_known_shape:
+        return _inserted(one_cell(affordable_along(x, axis), (axis,)), axis, index, None)
+    if index.size == 0:
+        empty = take(x, axis, np.zeros(0, np.int64))
+        return reshape(empty, shape)
+    if size == 0:
+        raise NotAnalysed("an index into an axis without elements")
+    positions = known_positions(index, size)
+    if positions is not None:
+        if x.has_known_shape and x.array is not None:
+            count = x.array.size // size * positions.size
+            result = folded(lambda array: np.take(array, positions, axis=axis), count, x)
+            if result is not None:
+                return result
+        if index.rank == 1 or x.cells[axis] == 1:
+            return reshape(take(affordable_along(x, axis), axis, positions.reshape(-1)), shape)
+    return _inserted(affordable_along(x, axis) if index.low.size > 1 else x, axis, index, windows(index, size))
+
+
+def affordable_along(x: Range, axis: int) -> Range:
+    """Few enough cells to be copied as bounds; the cells along `axis` are the first to go."""
+    budget = 4 * CELL_BUDGET
+    return affordable(one_cell(x, (axis,))) if math.prod(x.cells) > budget else x
+
+
+def _inserted(x: Range, axis: int, index: Range, ranges: tuple[_Window, _Window] | None) -> Range:
+    """`x` with an axis replaced by those of the index: per cell of the index the hull over its windows."""
+    other = math.prod(n for i, n in enumerate(x.cells) if i != axis)
+    if other * index.low.size > 4 * CELL_BUDGET and index.low.size > 1:
+        index = one_cell(index)
+        size = shape_of(x)[axis]
+        ranges = None if ranges is None else windows(index, smallest(size))
+    shape = (*shape_of(x)[:axis], *shape_of(index), *shape_of(x)[axis + 1 :])
+    grid = (*x.grid[:axis], *index.grid, *x.grid[axis + 1 :])
+
+    def inserted(merge: np.ufunc, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        array = np.moveaxis(array, axis, 0)
+        if ranges is None:
+            flat = np.broadcast_to(array, (index.low.size, *array.shape[1:]))
+        else:
+            parts = [_over_windows(array, merge, *(_cells(x, axis, p) for p in window)) for window in ranges]
+            flat = merge(parts[0], parts[1])
+        flat = flat.reshape(*index.low.shape, *array.shape[1:])
+        source = list(range(index.low.ndim))
+        return np.moveaxis(flat, source, [axis + i for i in source])
+
+    if x.array is not None and x.array.dtype.kind not in "OUSc":
+        # In the constant's own dtype: a table of embeddings is never copied as a whole.
+        low = Range.constant(inserted(np.minimum, x.array), x.format).low
+        high = Range.constant(inserted(np.maximum, x.array), x.format).high
+        return Range(x.format, shape, grid, low.reshape(counts(grid)), high.reshape(counts(grid)))
+    special = inserted(np.bitwise_or, x.special) if x.has_special else None
+    return Range(x.format, shape, grid, inserted(np.minimum, x.low), inserted(np.maximum, x.high), special)
+
+
+def _cells(x: Range, axis: int, positions: Integers) -> Integers:
+    """The cells that positions along an axis lie in."""
+    cuts = x.grid[axis]
+    if cuts is None:
+        return np.zeros_like(positions).reshape(-1)
+    return (np.searchsorted(cuts, positions, side="right") - 1).reshape(-1)
+
+
+def _over_windows(array: npt.NDArray[Any], merge: np.ufunc, first: Integers, last: Integers) -> npt.NDArray[Any]:
+    """For each pair of cell numbers the merged rows first..last of an array."""
+    if bool((first == last).all()):
+        return np.take(array, first, axis=0)
+    pairs, place = np.unique(np.stack([first, last]), axis=1, return_inverse=True)
+    if pairs.shape[1] > _FEW_WINDOWS and array.size <= _TABLE_LIMIT:
+        return np.take(_from_table(array, merge, pairs[0], pairs[1]), place.reshape(-1), axis=0)
+    if pairs.shape[1] > _FEW_WINDOWS:
+        pairs, place = np.array([[first.min()], [last.max()]]), np.zeros(len(first), np.int64)
+    hulls = np.stack([merge.reduce(array[a : b + 1], axis=0) for a, b in pairs.T])
+    return np.take(hulls, place.reshape(-1), axis=0)
+
+
+def _from_table(array: npt.NDArray[Any], merge: np.ufunc, first: Integers, last: Integers) -> npt.NDArray[Any]:
+    """The same through a table of all windows whose length is a power of two: any window is the union of two of them."""
+    levels = [array]
+    while 2 ** len(levels) <= len(array):
+        half = 2 ** (len(levels) - 1)
+        shorter = levels[-1]
+        levels.append(merge(shorter[: len(shorter) - half], shorter[half:]))
+    level = np.frexp((last - first + 1).astype(np.float64))[1] - 1
+    result = np.empty((len(first), *array.shape[1:]), array.dtype)
+    for number, table in enumerate(levels):
+        here = level == number
+        result[here] = merge(table[first[here]], table[last[here] - 2**number + 1])
+    return result
+
+
+# -- GatherElements and GatherND -------------------------------------------------------------------------------------
+
+
+def elements_at(x: Range, coordinates: list[Integers]) -> Range:
+    """The elements at coordinates of the leading axes (arrays that broadcast); the other axes keep their cells."""
+    if x.array is not None:
+        return Range.constant(x.array[tuple(coordinates)], x.format)
+    lead = len(coordinates)
+    cells = tuple(_cells(x, axis, p).reshape(p.shape) for axis, p in enumerate(coordinates))
+    sizes = np.broadcast_shapes(*(p.shape for p in coordinates))
+    grid = (*(np.zeros(1, np.int64) if n == 0 else g for n, g in zip(sizes, fine(sizes))), *x.grid[lead:])
+    return moved(x, (*sizes, *shape_of(x)[lead:]), grid, lambda a: a[cells])
+
+
+@operator("GatherElements")
+def gather_elements(op: Call, x: Range, index: Range) -> Range:
+    """For each index the element at that position along an axis; the hull within reach where it is an interval."""
+    axis = known_axis(op.attribute("axis", 0), x.rank)
+    size = shape_of(x)[axis]
+    if isinstance(size, int) and index.has_known_shape and x.has_known_shape:
+        positions = known_positions(index, size)
+        if positions is not None and positions.size <= max(CELL_BUDGET, 0 if x.array is None else x.array.size):
+            coordinates: list[Integers] = list(np.ogrid[tuple(slice(n) for n in positions.shape)])
+            coordinates[axis] = positions
+            return elements_at(x, coordinates)
+    for other, (old, new) in enumerate(zip(shape_of(x), shape_of(index))):
+        if other != axis and isinstance(old, int) and isinstance(new, int) and new < old:
+            x = slice_axis(x, other, 0, new)
+    x = _within_reach(x, axis, index)
+    return moved(x, shape_of(index), x.grid, lambda a: a)
+
+
+def _within_reach(x: Range, axis: int, index: Range) -> Range:
+    """One cell along an axis: the hull of the positions that an index can be."""
+    size = shape_of(x)[axis]
+    if isinstance(size, int) and size > 0:
+        first, last = reach(index, size)
+        x = slice_axis(x, axis, first, last + 1)
+    return one_cell(x, (axis,))
+
+
+@operator("GatherND")
+def gather_nd(op: Call, x: Range, index: Range) -> Range:
+    """The slices at the given tuples of positions; the hull of those within reach where one is an interval."""
+    return _gathered_nd(x, index, op.attribute("batch_dims", 0))
+
+
+@operator("GatherND", domain="com.microsoft")
+def contrib_gather_nd(op: Call, x: Range, index: Range) -> Range:
+    """The slices at the given tuples of positions; the hull of those within reach where one is an interval."""
+    return _gathered_nd(x, index, 0)
+
+
+def _gathered_nd(x: Range, index: Range, batch: int) -> Range:
+    depth = shape_of(index)[-1]
+    if not isinstance(depth, int):
+        raise NotAnalysed("the number of coordinates is not known")
+    lead = shape_of(index)[:-1]
+    tail = shape_of(x)[batch + depth :]
+    coordinates = _tuples(x, index, batch, depth)
+    rest = math.prod(x.cells[batch + depth :])
+    if coordinates is not None and (x.array is not None or coordinates[0].size * rest <= 4 * CELL_BUDGET):
+        return elements_at(x, coordinates)
+    for i in range(depth):
+        coordinate = slice_axis(index, index.rank - 1, i, i + 1)
+        x = _within_reach(x, batch + i, coordinate)
+    grid = (*x.grid[:batch], *([None] * (len(lead) - batch)), *x.grid[batch + depth :])
+    grid = tuple(np.zeros(1, np.int64) if n == 0 else g for n, g in zip((*lead, *tail), grid))
+    if 0 in (*lead, *tail):
+        return Range.uniform((*lead, *tail), x.format, 0.0, 0.0)
+    return moved(x, (*lead, *tail), grid, lambda a: a.reshape(counts(grid)))
+
+
+def _tuples(x: Range, index: Range, batch: int, depth: int) -> list[Integers] | None:
+    """Coordinates of the leading axes if all are known: those of the batch, then those of the tuples."""
+    if not (index.has_known_shape and x.has_known_shape) or (index.array is None and index.size > 4 * CELL_BUDGET):
+        return None
+    exact = index.integers()
+    if exact is None:
+        return None
+    sizes = np.array(x.sizes[batch : batch + depth], np.int64)
+    exact = np.where(exact < 0, exact + sizes, exact)
+    if exact.size and bool(((exact < 0) | (exact >= sizes)).any()):
+        raise NotAnalysed("an index lies outside its axis")
+    lead = exact.shape[:-1]
+    coordinates: list[Integers] = []
+    for axis in range(batch):
+        numbers = np.arange(lead[axis]).reshape([-1 if i == axis else 1 for i in range(len(lead))])
+        coordinates.append(np.broadcast_to(numbers, lead))
+    return [*coordinates, *(exact[..., i] for i in range(depth))]
+
+
+# -- Compress and OneHot ---------------------------------------------------------------------------------------------
+
+
+@operator("Compress")
+def compress(op: Call, x: Range, condition: Range) -> Range:
+    """The slices where the condition holds; those where it may hold are one cell of a size that is not known."""
+    axis = op.attribute("axis")
+    if axis is None:
+        axis, x = 0, reshape(x, (x.size,))
+    axis = known_axis(axis, x.rank)
+    exact = condition.integers() if condition.has_known_shape else None
+    if exact is not None:
+        return take(x, axis, np.flatnonzero(exact))
+    if not condition.has_known_shape:
+        x = one_cell(x, (axis,))
+        return moved(x, replaced(shape_of(x), axis, Span(0, largest(shape_of(x)[axis]))), x.grid, lambda a: a)
+    low, high, _ = condition.expanded()
+    candidates = np.flatnonzero(high != 0)
+    part = one_cell(take(x, axis, candidates), (axis,))
+    size = Span(int(np.count_nonzero(low != 0)), len(candidates))
+    return moved(part, replaced(shape_of(x), axis, size), part.grid, lambda a: a)
+
+
+@operator("OneHot")
+def one_hot(op: Call, index: Range, depth: Range, values: Range) -> Range:
+    """`on` at the index, `off` elsewhere; both where it is not known whether the index is met."""
+    # Runtimes disagree whether a depth with a fraction is rounded up or truncated.
+    least, most = max(whole(depth.low.min()), 0), max(whole(np.ceil(depth.high.max())), 0)
+    size: Size = least if least == most else Span(least, most)
+    shape = shape_of(index)
+    axis = known_axis(op.attribute("axis", -1), len(shape) + 1)
+    new_shape = (*shape[:axis], size, *shape[axis:])
+    if not isinstance(size, int) or size * index.low.size > 4 * CELL_BUDGET:
+        if size == 0:
+            return Range.uniform(new_shape, values.format, 0.0, 0.0)
+        met = np.ones((1,) * (len(shape) + 1), np.bool_)
+        grid: tuple[Cuts, ...] = tuple(np.zeros(1, np.int64) if n == 0 else None for n in new_shape)
+        met = np.broadcast_to(met, counts(grid))
+        return _on_or_off(values, new_shape, grid, met, ~met)
+    cuts = np.zeros(1, np.int64) if size == 0 else fine([size])[0]
+    grid = (*index.grid[:axis], cuts, *index.grid[axis:])
+    low, high = np.expand_dims(index.low, axis), np.expand_dims(index.high, axis)
+    fractional = (low != np.trunc(low)) | (high != np.trunc(high))
+    # Runtimes disagree whether an index with a fraction is truncated or never met.
+    place = np.arange(size).reshape([-1 if i == axis else 1 for i in range(len(new_shape))])
+    can = np.zeros(counts(grid), np.bool_)
+    for position in (place, place - size):
+        can |= (np.trunc(low) <= position) & (position <= np.trunc(high))
+    must = can & (low == high) & ~fractional
+    if index.has_special:
+        odd = np.expand_dims(index.special, axis) != 0
+        can, must = can | odd, must & ~odd
+    return _on_or_off(values, new_shape, grid, can, must)
+
+
+def _on_or_off(
+    values: Range, shape: tuple[Size, ...], grid: tuple[Cuts, ...], can: npt.NDArray[np.bool_], must: npt.NDArray[np.bool_]
+) -> Range:
+    """Cells that hold the first of two values (off), the second (on), or either."""
+    low, high, special = values.expanded()
+    flags: Flags | None = None
+    if values.has_special:
+        off, on = special.reshape(-1)
+        flags = np.where(must, np.uint8(0), off) | np.where(can, on, np.uint8(0))
+    (off_low, on_low), (off_high, on_high) = low.reshape(-1), high.reshape(-1)
+    new_low = np.minimum(np.where(must, np.inf, off_low), np.where(can, on_low, np.inf))
+    new_high = np.maximum(np.where(must, -np.inf, off_high), np.where(can, on_high, -np.inf))
+    return Range(values.format, shape, grid, new_low, new_high, flags)
+
+

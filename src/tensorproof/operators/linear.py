@@ -1,0 +1,304 @@
+"""Matrix products: MatMul, Gemm and ONNX Runtime's fused forms of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tensorproof.errors import NotAnalysed, UnknownShape
+from tensorproof.formats import Array, Format
+from tensorproof.operators.table import CORRECT, Call, find_operator, operator
+from tensorproof.ranges.folds import sum_flags
+from tensorproof.ranges.grid import Cuts, Grid, Shape, Size, broadcast_size, counts, largest, regrid, smallest, union
+from tensorproof.ranges.range import CELL_BUDGET, INFINITIES, NAN, SPECIALS, Flags, Range, align
+from tensorproof.ranges.sums import Dot, dot_product, keep_sign, report_partial_overflow, summation_error
+from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+
+@operator("MatMul", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+def matmul(op: Call, a: Range, b: Range) -> Range:
+    """Bilinear: the hulls of the products, summed along the shared axis (one product per pair of cells, times its size)."""
+    return _affine(op, a, b)
+
+
+@operator("Gemm", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+def gemm(op: Call, a: Range, b: Range, c: Range | None = None) -> Range:
+    """alpha A B + beta C, where A or B may be transposed: bilinear, then increasing or decreasing by the signs of both factors."""
+    if op.attribute("transA", 0):
+        a = _transposed(a, (1, 0))
+    if op.attribute("transB", 0):
+        b = _transposed(b, (1, 0))
+    return _affine(op, a, b, c, op.attribute("alpha", 1.0), op.attribute("beta", 1.0))
+
+
+@operator("FusedMatMul", domain="com.microsoft", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+def fused_matmul(op: Call, a: Range, b: Range) -> Range:
+    """alpha A B, where either may be transposed in its last two axes or have its first axis moved next to the last."""
+    a = _fused_operand(a, op.attribute("transA", 0), op.attribute("transBatchA", 0))
+    b = _fused_operand(b, op.attribute("transB", 0), op.attribute("transBatchB", 0))
+    return _affine(op, a, b, None, op.attribute("alpha", 1.0))
+
+
+@operator("TransposeMatMul", domain="com.microsoft", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+def transpose_matmul(op: Call, a: Range, b: Range) -> Range:
+    """alpha A B, where either may be transposed: the earlier name of FusedMatMul."""
+    return fused_matmul.block(op, a, b)
+
+
+@operator("FusedGemm", domain="com.microsoft", composed_of=(gemm,))
+def fused_gemm(op: Call, a: Range, b: Range, c: Range | None = None) -> Range:
+    """Gemm and then an activation, element by element."""
+    names = ("alpha", "beta", "transA", "transB")
+    y = op.apply(gemm, a, b, c, **{name: op.attributes[name] for name in names if name in op.attributes})
+    name = op.attribute("activation", "")
+    if not name:
+        return y
+    activation = find_operator("", name)
+    if activation is None:
+        raise NotAnalysed(f"activation {name} is not in the table")
+    parameters = {
+        inner: op.attributes[outer]
+        for outer, inner in (("activation_alpha", "alpha"), ("activation_beta", "beta"), ("activation_gamma", "gamma"))
+        if outer in op.attributes
+    }
+    return op.apply(activation, y, **parameters)
+
+
+# -- axes ------------------------------------------------------------------------------------------------------------
+
+
+def _transposed(x: Range, order: Sequence[int]) -> Range:
+    """The same cells with the axes in another order; constants stay constants."""
+    if x.rank != len(order):
+        raise NotAnalysed(f"an operand has rank {x.rank} instead of {len(order)}")
+    if x.array is not None:
+        return Range.constant(x.array.transpose(order), x.format)
+    assert x.shape is not None
+    shape = tuple(x.shape[axis] for axis in order)
+    grid = tuple(x.grid[axis] for axis in order)
+    special = x.special.transpose(order) if x.has_special else None
+    return Range(x.format, shape, grid, x.low.transpose(order), x.high.transpose(order), special)
+
+
+def _fused_operand(x: Range, transpose: int, batch: int) -> Range:
+    """An operand of FusedMatMul with its transpositions done; vectors have none (ONNX Runtime's contrib schema)."""
+    order = list(range(x.rank))
+    if len(order) < 2:
+        return x
+    if batch:
+        order = [*order[1:-1], 0, order[-1]]
+    if transpose:
+        order[-2], order[-1] = order[-1], order[-2]
+    return x if order == list(range(x.rank)) else _transposed(x, order)
+
+
+def _with_axis(x: Range, position: int) -> Range:
+    """A vector as a matrix: an axis of size 1 in front (0) or behind (1)."""
+    if x.array is not None:
+        return Range.constant(np.expand_dims(x.array, position), x.format)
+    assert x.shape is not None
+    shape: list[Size] = list(x.shape)
+    grid: list[Cuts] = list(x.grid)
+    shape.insert(position, 1)
+    grid.insert(position, None)
+    low, high = np.expand_dims(x.low, position), np.expand_dims(x.high, position)
+    return Range(x.format, tuple(shape), tuple(grid), low, high, np.expand_dims(x.special, position))
+
+
+# -- the product -----------------------------------------------------------------------------------------------------
+
+
+class _Product(NamedTuple):
+    """A @ B in exact arithmetic, over the grid of the result. `never_finite` marks results that use an infinite operand."""
+
+    shape: Shape
+    grid: Grid
+    dot: Dot
+    special: Flags
+    never_finite: Any
+    terms: int
+
+
+def _affine(
+    op: Call, a: Range, b: Range, c: Range | None = None, alpha: float = 1.0, beta: float = 1.0
+) -> Range:
+    """alpha (A @ B) + beta C as computed.
+
+    Runtimes differ in where they multiply by alpha and in whether C is added first or last, so that each of the roundings
+    may concern the whole sum. In 16-bit formats the factors themselves may be rounded first.
+    """
+    vectors = a.rank == 1, b.rank == 1
+    product = _product(op, _with_axis(a, 0) if vectors[0] else a, _with_axis(b, 1) if vectors[1] else b)
+    shape, grid, dot, special, never_finite, terms = product
+    format, steps = a.format, 0
+    if alpha != 1.0:
+        dot, steps = _scaled(dot, _factor(alpha, format)), 2
+    if c is not None and beta != 0.0:
+        aligned = align(Range(format, shape, grid, dot.low, dot.high, special), c)
+        if aligned.shape != shape:
+            raise NotAnalysed("C does not broadcast to the shape of the product")
+        empty = aligned.lows[1] > aligned.highs[1]
+        low_c, high_c = np.where(empty, 0.0, aligned.lows[1]), np.where(empty, 0.0, aligned.highs[1])
+        dot = Dot(*(_on_grid(part, grid, aligned.grid) for part in dot))
+        never_finite = _on_grid(never_finite, grid, aligned.grid) | empty
+        dot, steps = _plus(dot, *_times(low_c, high_c, _factor(beta, format))), steps + (1 if beta == 1.0 else 3)
+        special = sum_flags(aligned.specials[0] | aligned.specials[1])
+        grid = aligned.grid
+    amplified = max(1.0, abs(alpha), abs(beta))
+    error = summation_error(op, dot.magnitude, terms + steps, format, amplified=amplified)
+    if steps:
+        # The product itself may be rounded into the tensor's format before the steps that follow it.
+        error = error + (steps + 1) * format.unit_roundoff * dot.magnitude
+    low, high = keep_sign(dot.low - error, dot.high + error, dot.nonnegative, dot.nonpositive)
+    if not format.is_float:
+        low, high = (np.trunc(low), np.trunc(high)) if alpha % 1.0 or beta % 1.0 else (np.ceil(low), np.floor(high))
+    low, high = np.where(never_finite, np.inf, low), np.where(never_finite, -np.inf, high)
+    low, high, below, above, flags = (
+        np.broadcast_to(part, counts(grid)) for part in (low, high, dot.below - error, dot.above + error, special)
+    )
+    result = Range(format, shape, grid, low, high, flags)
+    report_partial_overflow(op, result, below, above)
+    return _without_axes(result, [axis for axis, drop in zip((-2, -1), vectors) if drop])
+
+
+def _product(op: Call, a: Range, b: Range) -> _Product:
+    """The product of matrices, or of stacks of them: contraction cells are those that refine both operands'."""
+    if a.rank < 2 or b.rank < 2:
+        raise NotAnalysed("an operand of a matrix product is a scalar")
+    a, b = _affordable(a, b)
+    assert a.shape is not None and b.shape is not None
+    fewest, most = _shared_size(a.shape[-1], b.shape[-2])
+    shared = union(a.grid[-1], b.grid[-2])
+    rank = max(a.rank, b.rank)
+    batch: list[Size] = [1] * (rank - 2)
+    cuts: list[Cuts] = [None] * (rank - 2)
+    for x in (a, b):
+        for axis, size in enumerate((x.shape or ())[:-2], start=rank - x.rank):
+            batch[axis] = broadcast_size(batch[axis], size)
+    for x in (a, b):
+        for axis, size in enumerate((x.shape or ())[:-2], start=rank - x.rank):
+            if size == batch[axis]:
+                cuts[axis] = union(cuts[axis], x.grid[axis - rank + x.rank])
+    grid = (*cuts, a.grid[-2], b.grid[-1])
+    low_a, high_a, special_a = _bounds(a, (*cuts[rank - a.rank :], a.grid[-2], shared))
+    low_b, high_b, special_b = _bounds(b, (*cuts[rank - b.rank :], shared, b.grid[-1]))
+    empty_a, empty_b = low_a > high_a, low_b > high_b
+    if a.has_special:
+        low_a, high_a = np.where(empty_a, 0.0, low_a), np.where(empty_a, 0.0, high_a)
+    if b.has_special:
+        low_b, high_b = np.where(empty_b, 0.0, low_b), np.where(empty_b, 0.0, high_b)
+    sizes = np.array([most], np.float64) if shared is None else np.diff(shared).astype(np.float64)
+    if (sizes != 1.0).any():
+        # Cells larger than one element: at most one operand is a constant, which then has one cell along the shared axis.
+        low_a, high_a = low_a * sizes, high_a * sizes
+    dot = dot_product(op, low_a, high_a, low_b, high_b, a.format)
+    if fewest != most:
+        low, high = np.minimum(dot.low, dot.low * fewest / most), np.maximum(dot.high, dot.high * fewest / most)
+        dot = dot._replace(low=low, high=high)
+    special = _product_flags(special_a, special_b)
+    never_finite = empty_a.any(axis=-1, keepdims=True) | empty_b.any(axis=-2, keepdims=True)
+    return _Product((*batch, a.shape[-2], b.shape[-1]), grid, dot, special, never_finite & (fewest > 0), most)
+
+
+def _affordable(a: Range, b: Range) -> tuple[Range, Range]:
+    """Operands whose product has few enough cells: rows that meet a known matrix are merged first, so that its columns stay."""
+    while True:
+        batch = max(int(np.prod(a.cells[:-2], dtype=np.int64)), int(np.prod(b.cells[:-2], dtype=np.int64)))
+        rows, columns = a.cells[-2], b.cells[-1]
+        if batch * rows * columns <= CELL_BUDGET:
+            return a, b
+        free_rows, free_columns = rows > 1 and a.array is None, columns > 1 and b.array is None
+        if free_rows and (rows >= columns or not free_columns):
+            a = a.smash((a.rank - 2,))
+        elif free_columns:
+            b = b.smash((b.rank - 1,))
+        elif a.array is None and batch > 1 and max(a.cells[:-2], default=1) > 1:
+            a = a.smash(tuple(range(a.rank - 2)))
+        elif b.array is None and batch > 1 and max(b.cells[:-2], default=1) > 1:
+            b = b.smash(tuple(range(b.rank - 2)))
+        else:
+            return a, b
+
+
+def _shared_size(a: Size, b: Size) -> tuple[int, int]:
+    """The smallest and the largest number of terms; both operands have it, so the one that knows it decides."""
+    if isinstance(a, int) and isinstance(b, int) and a != b:
+        raise NotAnalysed(f"matrices of {a} columns and {b} rows cannot be multiplied")
+    fewest = max(smallest(a), smallest(b))
+    known = [size for size in (largest(a), largest(b)) if size is not None]
+    if not known:
+        raise UnknownShape("the number of terms of a product depends on the data")
+    return fewest, min(known)
+
+
+def _bounds(x: Range, grid: Grid) -> tuple[Any, Any, Flags]:
+    """Bounds on finer cells. A floating constant is given twice as it is: it is never converted as a whole."""
+    if x.array is not None and x.format.is_float:
+        return x.array, x.array, np.zeros((1,) * x.rank, np.uint8)
+    low, high, special = (_on_grid(part, x.grid, grid) for part in (x.low, x.high, x.special))
+    return low, high, special
+
+
+def _on_grid(array: Any, old: Grid, new: Grid) -> Any:
+    """An array over a grid (or one that broadcasts to it) on finer cells."""
+    for axis, (before, after) in enumerate(zip(old, new)):
+        if after is None or before is after or array.shape[axis] == len(after) - 1:
+            continue
+        if before is None or array.shape[axis] == 1:
+            array = np.repeat(array, len(after) - 1, axis=axis)
+        else:
+            array = regrid(array, axis, before, after)
+    return array
+
+
+def _product_flags(a: Flags, b: Flags) -> Flags:
+    """A special element may make every result special that uses it: infinities meet zeros and each other."""
+    flags = np.bitwise_or.reduce(a, axis=-1, keepdims=True) | np.bitwise_or.reduce(b, axis=-2, keepdims=True)
+    return np.where((flags & INFINITIES) != 0, np.uint8(SPECIALS), flags & np.uint8(NAN))
+
+
+def _factor(value: float, format: Format) -> tuple[float, float]:
+    """A factor given as an attribute, and as the tensor's format may hold it."""
+    held = float(format.round_nearest(np.array(value))) if format.is_float else float(int(value))
+    return min(value, held), max(value, held)
+
+
+def _times(low: Array, high: Array, factors: tuple[float, float]) -> tuple[Array, Array]:
+    ends = [factor * end for factor in factors for end in (low, high)]
+    return np.minimum.reduce(ends), np.maximum.reduce(ends)
+
+
+def _scaled(dot: Dot, factors: tuple[float, float]) -> Dot:
+    """The products times a factor; partial sums are those before and after it."""
+    low, high = _times(dot.low, dot.high, factors)
+    below, above = _times(dot.below, dot.above, factors)
+    signs = dot.nonnegative, dot.nonpositive
+    if factors[0] < 0:
+        signs = signs[1], signs[0]
+    reach = max(abs(factors[0]), abs(factors[1]))
+    return Dot(low, high, dot.magnitude * reach, *signs, np.minimum(dot.below, below), np.maximum(dot.above, above))
+
+
+def _plus(dot: Dot, low: Array, high: Array) -> Dot:
+    """The products plus another term."""
+    return Dot(
+        dot.low + low,
+        dot.high + high,
+        dot.magnitude + np.maximum(np.abs(low), np.abs(high)),
+        dot.nonnegative & (low >= 0),
+        dot.nonpositive & (high <= 0),
+        dot.below + np.minimum(low, 0.0),
+        dot.above + np.maximum(high, 0.0),
+    )
+
+
+def _without_axes(x: Range, axes: Sequence[int]) -> Range:
+    """The same range without some axes of size 1."""
+    if not axes:
+        return x
+    assert x.shape is not None
+    keep = [axis for axis in range(x.rank) if axis - x.rank not in axes]
+    low, high, special = (np.squeeze(part, tuple(axes)) for part in (x.low, x.high, x.special))
+    return Range(x.format, tuple(x.shape[i] for i in keep), tuple(x.grid[i] for i in keep), low, high, special)

@@ -1,0 +1,447 @@
+"""Pooling: averages, maxima and p-norms over sliding windows, over all of space, and over regions of interest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import INT64, Array
+from tensorproof.operators.table import CORRECT, Call, operator
+from tensorproof.ranges.grid import concrete, largest
+from tensorproof.ranges.mixing import Mixture
+from tensorproof.ranges.partial_sums import report_partial_sums
+from tensorproof.ranges.range import (
+    CELL_BUDGET,
+    INFINITIES,
+    NAN,
+    NEGATIVE_INFINITY,
+    POSITIVE_INFINITY,
+    Flags,
+    Range,
+)
+from tensorproof.ranges.sums import summation_error
+from tensorproof.ranges.windows import NOTHING, TABLE_BUDGET, Integers, Window, merge_rows, sliding_windows
+from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+#: Elements of tables of windows over all axes at once (indices of maxima, regions of interest).
+JOINT_BUDGET = 1 << 21
+
+
+def _windows(op: Call, x: Range) -> list[Window]:
+    kernel = op.attribute("kernel_shape")
+    if kernel is None:
+        raise NotAnalysed("kernel_shape is missing")
+    windows = sliding_windows(op, x.sizes[2:], kernel, ceil_mode=bool(op.attribute("ceil_mode", 0)))
+    for window in windows:
+        if window.output and not (window.reads(window.representatives()) >= 0).any(axis=1).all():
+            raise NotAnalysed("a window lies in the padding")
+    return windows
+
+
+# -- sums and averages ------------------------------------------------------------------------------------------------
+
+
+def _special_sum(flags: Flags | None) -> Flags | None:
+    """Special values of a sum: opposite infinities make NaN."""
+    if flags is None:
+        return None
+    return np.where(flags & INFINITIES == INFINITIES, flags | np.uint8(NAN), flags)
+
+
+def _average(op: Call, x: Range, mixture: Mixture, count: float, divisions: int) -> Range:
+    """The averages in a mixture of at most `count` terms, with the error of summing and dividing them."""
+    error = summation_error(op, mixture.magnitude, int(count) + divisions, x.format)
+    special = _special_sum(mixture.flags)
+    result = mixture.range(x, mixture.low - error, mixture.high + error, special)
+    sums = result.replace(result.low * count, result.high * count, special)
+    report_partial_sums(op, sums, (mixture.magnitude + error) * count)
+    return result
+
+
+@operator("AveragePool", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+def average_pool(op: Call, x: Range) -> Range:
+    """Increasing: the mean of each window, of zeros too where padding counts."""
+    windows = _windows(op, x)
+    counts_padding = bool(op.attribute("count_include_pad", 0))
+    mixture = Mixture(x)
+    for axis, window in enumerate(windows, start=2):
+        outputs = window.representatives() if mixture.is_uniform(axis) else np.arange(window.output, dtype=np.int64)
+        elements = window.reads(outputs)
+        # What ceil_mode adds behind the padded tensor never counts (ONNX AveragePool-22).
+        counted = window.positions(outputs) < window.end if counts_padding else elements != NOTHING
+        weights = np.where(elements != NOTHING, 1.0 / counted.sum(axis=1, keepdims=True), 0.0)
+        mixture.apply(axis, elements, weights, window.output)
+    return _average(op, x, mixture, float(np.prod([window.kernel for window in windows])), 1)
+
+
+@operator("GlobalAveragePool", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+def global_average_pool(op: Call, x: Range) -> Range:
+    """Increasing: the mean over all of space."""
+    x, shape, count = _over_space(x)
+    if count == 0:
+        raise NotAnalysed("the mean of no elements")
+    low, high = _space_bounds(x)
+    magnitude = np.maximum(np.abs(low), np.abs(high))
+    for axis in range(2, x.rank):
+        sizes = np.diff(x.grid[axis]) if x.grid[axis] is not None else np.ones(1)  # type: ignore[arg-type]
+        weights = (sizes / sizes.sum()).reshape(-1, *(1,) * (x.rank - 1 - axis))
+        low, high, magnitude = ((a * weights).sum(axis, keepdims=True) for a in (low, high, magnitude))
+    flags = np.bitwise_or.reduce(x.special, axis=tuple(range(2, x.rank)), keepdims=True) if x.has_special else None
+    error = summation_error(op, magnitude, count + 1, x.format)
+    special = _special_sum(flags)
+    result = Range(x.format, shape, (*x.grid[:2], *(None,) * (x.rank - 2)), low - error, high + error, special)
+    sums = result.replace(result.low * count, result.high * count, special)
+    report_partial_sums(op, sums, (magnitude + error) * count)
+    return result
+
+
+def _over_space(x: Range) -> tuple[Range, Any, int]:
+    """The range with known sizes of space (the largest where data decide), the shape (N, C, 1, ...) and the count."""
+    if x.shape is None:
+        raise NotAnalysed("the rank is not known")
+    sizes = [largest(size) for size in x.shape[2:]]
+    if None in sizes:
+        raise NotAnalysed("the size of space has no bound")
+    count = int(np.prod([size for size in sizes if size is not None], dtype=np.int64))
+    return x, (*x.shape[:2], *(1,) * len(sizes)), count
+
+
+def _space_bounds(x: Range) -> tuple[Array, Array]:
+    """Finite bounds, zero where a cell has none."""
+    if not x.has_special:
+        return x.low, x.high
+    empty = x.low > x.high
+    return np.where(empty, 0.0, x.low), np.where(empty, 0.0, x.high)
+
+
+# -- p-norms ----------------------------------------------------------------------------------------------------------
+
+
+def _powers(x: Range, p: int) -> Range:
+    """|x|^p in exact arithmetic."""
+    low = np.where((x.low <= 0) & (x.high >= 0), 0.0, np.minimum(np.abs(x.low), np.abs(x.high)))
+    high = np.maximum(np.abs(x.low), np.abs(x.high))
+    empty = x.low > x.high
+    low, high = np.where(empty, np.inf, low**p), np.where(empty, -np.inf, high**p)
+    special: Flags | None = None
+    if x.has_special:
+        infinite = np.where(x.special & INFINITIES, np.uint8(POSITIVE_INFINITY), np.uint8(0))
+        special = (x.special & np.uint8(NAN)) | infinite
+    return x.replace(low, high, special)
+
+
+def _norm(op: Call, sums: Range, terms: int, p: int) -> Range:
+    """The p-th root of a sum of p-th powers; every step rounds, and powers may underflow.
+
+    Powers and roots of runtimes stay within 4 units of the last place, 8u of the value (`FAITHFUL`).
+    """
+    error = summation_error(op, sums.high, terms + 8, sums.format)
+    low, high = np.maximum(sums.low - error, 0.0), sums.high + error
+    report_partial_sums(op, sums.replace(low, high, sums.special), high)
+    accumulator = op.accumulation(sums.format)
+    low, high = np.minimum(low, accumulator.high), np.minimum(high, accumulator.high)
+    slack = 8 * sums.format.unit_roundoff if p > 1 else 0.0
+    # The float64 root is exact to a few units of 2^-53.
+    root_low, root_high = low ** (1.0 / p) * (1 - slack - 2.0**-50), high ** (1.0 / p) * (1 + slack + 2.0**-50)
+    return sums.replace(root_low, root_high, sums.special)
+
+
+@operator("LpPool", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, codomain=(0.0, np.inf))
+def lp_pool(op: Call, x: Range) -> Range:
+    """Increasing in every |x|: the p-norm of each window."""
+    windows = _windows(op, x)
+    p = int(op.attribute("p", 2))
+    mixture = Mixture(_powers(x, p))
+    for axis, window in enumerate(windows, start=2):
+        outputs = window.representatives() if mixture.is_uniform(axis) else np.arange(window.output, dtype=np.int64)
+        elements = window.reads(outputs)
+        mixture.apply(axis, elements, np.where(elements != NOTHING, 1.0, 0.0), window.output)
+    sums = mixture.range(x, mixture.low, mixture.high, mixture.flags)
+    return _norm(op, sums, int(np.prod([window.kernel for window in windows])), p)
+
+
+@operator("GlobalLpPool", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, codomain=(0.0, np.inf))
+def global_lp_pool(op: Call, x: Range) -> Range:
+    """Increasing in every |x|: the p-norm over all of space."""
+    p = int(op.attribute("p", 2))
+    x, shape, count = _over_space(x)
+    powers = _powers(x, p)
+    low, high = _space_bounds(powers)
+    for axis in range(2, x.rank):
+        cuts, size = x.grid[axis], shape[axis]
+        sizes = np.array([float(largest(x.shape[axis]) or 0)]) if cuts is None else np.diff(cuts).astype(float)  # type: ignore[index]
+        fewest = sizes if cuts is not None or isinstance(x.shape[axis], int) else np.zeros(1)  # type: ignore[index]
+        tail = (1,) * (x.rank - 1 - axis)
+        assert size == 1
+        low = (low * fewest.reshape(-1, *tail)).sum(axis, keepdims=True)
+        high = (high * sizes.reshape(-1, *tail)).sum(axis, keepdims=True)
+    flags = None
+    if powers.has_special:
+        flags = np.bitwise_or.reduce(powers.special, axis=tuple(range(2, x.rank)), keepdims=True)
+    sums = Range(x.format, shape, (*x.grid[:2], *(None,) * (x.rank - 2)), low, high, flags)
+    return _norm(op, sums, count, p)
+
+
+# -- maxima -----------------------------------------------------------------------------------------------------------
+
+
+class _Maximum:
+    """What decides a maximum, reduced axis by axis.
+
+    `sure` is a lower bound of every element that is certainly compared (-inf where it may be NaN, which comparisons skip, or
+    -inf itself); `least` and `most` are the ends of the finite values.
+    """
+
+    def __init__(self, x: Range) -> None:
+        self.x = x
+        special = x.special
+        low, _ = x.extended()
+        self.sure = np.where(special & NAN, -np.inf, low)
+        self.least, self.most = x.low, x.high
+        self.some = special & np.uint8(NAN | POSITIVE_INFINITY)
+        self.every = special & np.uint8(NEGATIVE_INFINITY)
+
+    def reduce(self, step: Any) -> None:
+        """`step(array, ufunc, identity)` reduces one array by a function."""
+        self.sure, self.most = step(self.sure, np.maximum, -np.inf), step(self.most, np.maximum, -np.inf)
+        self.least = step(self.least, np.minimum, np.inf)
+        if self.x.has_special:
+            self.some = step(self.some, np.bitwise_or, 0)
+            self.every = step(self.every, np.bitwise_and, NEGATIVE_INFINITY)
+
+    def result(self, shape: Any, grid: Any) -> Range:
+        fmt = self.x.format
+        if not self.x.has_special:
+            return Range(fmt, shape, grid, self.sure, self.most)
+        # A maximum that is finite is at least the smallest finite element; with NaN skipped, it may stay where it began.
+        low = np.where(self.sure > -np.inf, self.sure, np.where(self.some & NAN, fmt.low, self.least))
+        high = np.where(self.some & NAN, np.maximum(self.most, low), self.most)
+        empty = low > high
+        return Range(
+            fmt, shape, grid, np.where(empty, np.inf, low), np.where(empty, -np.inf, high), self.some | self.every
+        )
+
+
+def _window_maximum(x: Range, windows: Sequence[Window], first: int) -> Range:
+    """The maximum over windows along the axes from `first` on; padding never wins."""
+    maximum = _Maximum(x)
+    grid, shape = list(x.grid), list(x.sizes)
+    for axis, window in enumerate(windows, start=first):
+        shape[axis] = window.output
+        cuts = grid[axis]
+        if window.output == 0:
+            grid[axis] = np.zeros(1, np.int64)
+            maximum.reduce(lambda a, f, e, axis=axis: np.take(a, np.zeros(0, np.int64), axis))
+            continue
+        if cuts is None:
+            continue
+        if window.output * window.kernel > TABLE_BUDGET * 16:
+            grid[axis] = None
+            maximum.reduce(lambda a, f, e, axis=axis: f.reduce(a, axis=axis, keepdims=True))
+            continue
+        elements = window.reads(np.arange(window.output, dtype=np.int64))
+        taps = merge_rows(_as_sets(np.where(elements >= 0, np.searchsorted(cuts, elements, side="right") - 1, NOTHING)))
+        grid[axis] = taps.cuts
+        maximum.reduce(lambda a, f, e, axis=axis, cells=taps.cells: _over_taps(a, f, axis, cells))
+    return maximum.result(tuple(shape), tuple(grid))
+
+
+def _as_sets(cells: Integers) -> Integers:
+    """Rows as sets: NOTHING and repeated cells replaced by the largest cell of the row, sorted."""
+    top = cells.max(axis=1, keepdims=True)
+    cells = np.sort(np.where(cells == NOTHING, top, cells), axis=1)
+    repeated = np.zeros(cells.shape, bool)
+    repeated[:, 1:] = cells[:, 1:] == cells[:, :-1]
+    return np.sort(np.where(repeated, top, cells), axis=1)
+
+
+def _over_taps(array: npt.NDArray[Any], function: Any, axis: int, cells: Integers) -> npt.NDArray[Any]:
+    result = np.take(array, cells[:, 0], axis)
+    for tap in range(1, cells.shape[1]):
+        result = function(result, np.take(array, cells[:, tap], axis))
+    return result
+
+
+@operator("MaxPool")
+def max_pool(op: Call, x: Range) -> tuple[Range, ...]:
+    """Increasing and exact: the maximum of each window; padding never wins."""
+    windows = _windows(op, x)
+    result = _window_maximum(x, windows, 2)
+    if op.outputs < 2:
+        return (result,)
+    return result, _indices_of_maxima(op, x, windows)
+
+
+def _indices_of_maxima(op: Call, x: Range, windows: Sequence[Window]) -> Range:
+    """Where the maxima stand: the first largest element in row-major order, as an index into the whole tensor."""
+    shape = (*x.sizes[:2], *(window.output for window in windows))
+    space = x.sizes[2:]
+    taps = int(np.prod([window.kernel for window in windows], dtype=np.int64))
+    if 0 in shape or x.has_special or x.size > CELL_BUDGET or int(np.prod(shape, dtype=np.int64)) * taps > JOINT_BUDGET:
+        return Range.uniform(shape, INT64, 0.0, float(max(x.size - 1, 0)))
+    order = np.arange(int(np.prod(space, dtype=np.int64)))
+    # ONNX MaxPool-12: storage_order 1 counts the first spatial axis fastest.
+    numbers = order.reshape(space, order="F" if op.attribute("storage_order", 0) else "C")
+    low, high, _ = x.expanded()
+    rows = [window.reads(np.arange(window.output, dtype=np.int64)) for window in windows]
+    outside = np.zeros((1,) * (2 * len(rows)), bool)
+    for axis, row in enumerate(rows):
+        outside = outside | (row == NOTHING).reshape([s for i in range(len(rows)) for s in (row.shape if i == axis else (1, 1))])
+
+    def gathered(array: npt.NDArray[Any], first: int) -> npt.NDArray[Any]:
+        for axis, row in enumerate(rows):
+            at = first + 2 * axis
+            array = np.take(array, row.reshape(-1), at)
+            array = array.reshape(*array.shape[:at], *row.shape, *array.shape[at + 1 :])
+        return array
+
+    def taps_last(array: npt.NDArray[Any], first: int) -> npt.NDArray[Any]:
+        count = len(rows)
+        keep = [first + 2 * i for i in range(count)]
+        order = (*range(first), *keep, *(k + 1 for k in keep))
+        array = np.transpose(array, order)
+        return array.reshape(*array.shape[: first + count], -1)
+
+    low_taps = taps_last(np.where(outside, -np.inf, gathered(low, 2)), 2)
+    high_taps = taps_last(np.where(outside, -np.inf, gathered(high, 2)), 2)
+    index = taps_last(np.broadcast_to(gathered(numbers, 0), [s for row in rows for s in row.shape]), 0)
+    none = np.full((*low_taps.shape[:-1], 1), -np.inf)
+    before = np.concatenate((none, np.maximum.accumulate(low_taps, axis=-1)[..., :-1]), axis=-1)
+    after = np.concatenate((np.maximum.accumulate(low_taps[..., ::-1], axis=-1)[..., ::-1][..., 1:], none), axis=-1)
+    # An element wins if it exceeds all earlier ones and no later one exceeds it.
+    wins = (high_taps > before) & (high_taps >= after)
+    planes = np.arange(shape[0] * shape[1]).reshape(*shape[:2], *(1,) * len(rows)) * len(order)
+    smallest = np.where(wins, index, np.iinfo(np.int64).max).min(axis=-1) + planes
+    largest_ = np.where(wins, index, -1).max(axis=-1) + planes
+    return Range.elements(INT64, smallest.astype(np.float64), largest_.astype(np.float64))
+
+
+@operator("NhwcMaxPool", domain="com.microsoft")
+def nhwc_max_pool(op: Call, x: Range) -> Range:
+    """MaxPool of 8-bit integers with the channels last."""
+    kernel = op.attribute("kernel_shape")
+    windows = sliding_windows(op, x.sizes[1:-1], kernel, ceil_mode=bool(op.attribute("ceil_mode", 0)))
+    return _window_maximum(x, windows, 1)
+
+
+@operator("GlobalMaxPool")
+def global_max_pool(op: Call, x: Range) -> Range:
+    """Increasing and exact: the maximum over all of space."""
+    if x.shape is None:
+        raise NotAnalysed("the rank is not known")
+    if 0 in x.shape[2:]:
+        raise NotAnalysed("the maximum of no elements")
+    maximum = _Maximum(x)
+    axes = tuple(range(2, x.rank))
+    maximum.reduce(lambda a, f, e: f.reduce(a, axis=axes, keepdims=True))
+    return maximum.result((*x.shape[:2], *(1,) * len(axes)), (*x.grid[:2], *(None,) * len(axes)))
+
+
+# -- the way back, and regions ----------------------------------------------------------------------------------------
+
+
+@operator("MaxUnpool")
+def max_unpool(op: Call, x: Range, indices: Range, output_shape: Range | None = None) -> Range:
+    """Elements moved to their indices, zero elsewhere."""
+    kernel = op.attribute("kernel_shape")
+    rank = len(kernel)
+    strides, pads = op.attribute("strides") or [1] * rank, op.attribute("pads") or [0] * (2 * rank)
+    sizes = x.sizes
+    inferred = (
+        *sizes[:2],
+        *((sizes[2 + i] - 1) * strides[i] - pads[i] - pads[rank + i] + kernel[i] for i in range(rank)),
+    )
+    given = op.integers("output_shape", output_shape)
+    shape = inferred if given is None else tuple(given)
+    where = indices.integers() if indices.size <= CELL_BUDGET or indices.array is not None else None
+    total = int(np.prod(shape, dtype=np.int64))
+    if where is None or max(x.size, total) > JOINT_BUDGET or (where < 0).any():
+        low, high = x.hull()
+        return Range.uniform(shape, x.format, min(low, 0.0), max(high, 0.0), x.any_special)
+    direct = _scattered(x, where, shape)
+    if given is None or shape == inferred:
+        return direct
+    # Indices count in the inferred shape (the standard's text) or in the given one (ONNX Runtime): both are possible.
+    inner = _scattered(x, where, inferred)
+    pads_after = [(0, max(0, size - own)) for size, own in zip(shape, inferred)]
+    window = tuple(slice(0, size) for size in shape)
+    padded = inner.select(lambda a: np.pad(a, pads_after)[window])
+    return direct.join(padded)
+
+
+def _scattered(x: Range, where: Integers, shape: tuple[int, ...]) -> Range:
+    """Zeros with the elements of x at these places of the flattened tensor; several at one place join."""
+    low, high, special = x.expanded()
+    total = int(np.prod(shape, dtype=np.int64))
+    at = np.minimum(where.reshape(-1), total)
+    new_low, new_high = np.full(total + 1, np.inf), np.full(total + 1, -np.inf)
+    flags = np.zeros(total + 1, np.uint8)
+    np.minimum.at(new_low, at, low.reshape(-1))
+    np.maximum.at(new_high, at, high.reshape(-1))
+    np.bitwise_or.at(flags, at, special.reshape(-1))
+    untouched = np.ones(total + 1, bool)
+    untouched[at] = False
+    new_low[untouched] = new_high[untouched] = 0.0
+    return Range.elements(
+        x.format, new_low[:-1].reshape(shape), new_high[:-1].reshape(shape), flags[:-1].reshape(shape)
+    )
+
+
+@operator("MaxRoiPool")
+def max_roi_pool(op: Call, x: Range, rois: Range) -> Range:
+    """Increasing and exact in the image: the maximum of each bin of a region, zero for an empty bin."""
+    height, width = (int(v) for v in op.attribute("pooled_shape"))
+    scale = float(op.attribute("spatial_scale", 1.0))
+    regions = concrete(rois.shape)[0]
+    shape = (regions, x.sizes[1], height, width)
+    boxes = rois.values() if rois.size <= CELL_BUDGET else None
+    cells = regions * x.sizes[1] * height * x.sizes[2] * max(width, x.sizes[3])
+    if boxes is None or x.has_special or x.size > CELL_BUDGET or cells > JOINT_BUDGET or 0 in shape:
+        hull = x.smash((0, 2, 3))
+        low, high = np.minimum(hull.low, 0.0), np.maximum(hull.high, 0.0)
+        return Range(x.format, shape, (None, x.grid[1], None, None), low, high, hull.special) if 0 not in shape else (
+            Range.uniform(shape, x.format, 0.0, 0.0)
+        )
+    batch = np.clip(boxes[:, 0].astype(np.int64), 0, x.sizes[0] - 1)
+    rows = _bins(boxes[:, 2] * scale, boxes[:, 4] * scale, height, x.sizes[2])
+    columns = _bins(boxes[:, 1] * scale, boxes[:, 3] * scale, width, x.sizes[3])
+    low, high, _ = x.expanded()
+    # Low: the maximum over the elements that are certainly in the bin; high: over those that may be.
+    low, high = _bin_maximum(low[batch], rows[0], columns[0]), _bin_maximum(high[batch], rows[1], columns[1])
+    may_be_empty = low == -np.inf
+    high = np.where(may_be_empty, np.maximum(high, 0.0), high)
+    least = np.minimum(x.hull()[0], 0.0)
+    low = np.where(may_be_empty, np.where(high == 0.0, np.minimum(least, 0.0), least), low)
+    certainly_empty = _bin_maximum(np.ones_like(x.expanded()[0][batch]), rows[1], columns[1]) == -np.inf
+    return Range.elements(
+        x.format, np.where(certainly_empty, 0.0, low), np.where(certainly_empty, 0.0, high)
+    )
+
+
+def _bins(start: Array, end: Array, count: int, size: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Per region and bin, the positions of an axis that are certainly in the bin, and those that may be.
+
+    Ends are rounded to integers and bins are cut in float32, so that either side of an integer is possible near it.
+    """
+    certain: list[npt.NDArray[np.bool_]] = []
+    position = np.arange(size)
+    for slack in (-1.0, 1.0):
+        e = slack * 1e-4
+        first, last = np.floor(start + 0.5 - e), np.floor(end + 0.5 + e)
+        shift = np.floor(start + 0.5 + e) if slack < 0 else first
+        length = np.maximum(last - (np.floor(start + 0.5 + e) if slack < 0 else first) + 1, 1.0) / count
+        steps = np.arange(count)
+        begin = np.floor(length[:, None] * steps - e) + shift[:, None]
+        stop = np.ceil(length[:, None] * (steps + 1) + e) + shift[:, None]
+        certain.append((position >= begin[..., None]) & (position < stop[..., None]))
+    return certain[0] & certain[1], certain[0] | certain[1]
+
+
+def _bin_maximum(image: Array, rows: npt.NDArray[np.bool_], columns: npt.NDArray[np.bool_]) -> Array:
+    """(R, C, H, W) with masks (R, h, H) and (R, w, W) to (R, C, h, w)."""
+    over_rows = np.where(rows[:, None, :, :, None], image[:, :, None], -np.inf).max(axis=3)
+    return np.where(columns[:, None, None], over_rows[:, :, :, None, :], -np.inf).max(axis=4)

@@ -1,0 +1,394 @@
+"""Elements written by position: ScatterElements, ScatterND and their relatives, with and without a reduction.
+
+Where all positions are known and the tensor is not too large, each place is updated as often as it is hit. Elsewhere every
+place within reach keeps its value or takes any of the updates, as often as there are any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensorproof.errors import UnknownShape
+from tensorproof.formats import Array, Format
+from tensorproof.operators.indexing import known_positions, reach
+from tensorproof.operators.table import CORRECT, RESULT, Call, operator
+from tensorproof.ranges.elementwise import binary, corners, increasing, product
+from tensorproof.ranges.grid import Cuts, cell_sizes, largest, smallest, union
+from tensorproof.ranges.moving import (
+    Integers,
+    affordable,
+    folded,
+    known_axis,
+    moved,
+    one_cell,
+    shape_of,
+    slice_axis,
+    tidy,
+)
+from tensorproof.ranges.range import CELL_BUDGET, INFINITIES, NAN, Range
+from tensorproof.ranges.sums import product_growth, report_partial_overflow
+from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+#: A place that is hit more often than this is treated as hit by any number of updates.
+_MOST_HITS = 256
+
+
+@operator("ScatterElements", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+def scatter_elements(op: Call, x: Range, index: Range, updates: Range) -> Range:
+    """Elements replaced, or combined with updates (add, mul, max, min), at positions along an axis."""
+    axis = known_axis(op.attribute("axis", 0), x.rank)
+    reduction = op.attribute("reduction", "none")
+    if index.has_known_shape and index.size == 0:
+        return x
+    size = shape_of(x)[axis]
+    if x.has_known_shape and index.has_known_shape and isinstance(size, int):
+        positions = known_positions(index, size)
+        if positions is not None:
+            coordinates: list[Integers] = list(np.ogrid[tuple(slice(n) for n in positions.shape)])
+            coordinates[axis] = positions
+            place = np.ravel_multi_index(tuple(np.broadcast_arrays(*coordinates)), x.sizes).reshape(-1)
+            result = _placed(op, x, x.rank, place, updates, updates.rank, reduction)
+            if result is not None:
+                return result
+    box = [_whole_axis(x, other, smallest(n)) for other, n in enumerate(shape_of(index))]
+    box[axis] = _reached(x, axis, index)
+    return _within_box(op, affordable(x), box, _Updates.of(updates, (axis,)), reduction)
+
+
+@operator("Scatter")
+def scatter(op: Call, x: Range, index: Range, updates: Range) -> Range:
+    """Elements replaced at positions along an axis (ONNX Scatter-9, the old name of ScatterElements)."""
+    return scatter_elements.block(op, x, index, updates)
+
+
+@operator("ScatterND", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+def scatter_nd(op: Call, x: Range, index: Range, updates: Range) -> Range:
+    """Slices replaced, or combined with updates (add, mul, max, min), at tuples of positions."""
+    reduction = op.attribute("reduction", "none")
+    depth = shape_of(index)[-1]
+    if not isinstance(depth, int):
+        raise UnknownShape("the number of coordinates is not known")
+    if 0 in shape_of(index):
+        return x
+    lead = len(shape_of(index)) - 1
+    if x.has_known_shape and index.has_known_shape and (index.array is not None or index.size <= 4 * CELL_BUDGET):
+        exact = index.integers()
+        if exact is not None:
+            sizes = np.array(x.sizes[:depth], np.int64)
+            exact = np.where(exact < 0, exact + sizes, exact)
+            place = np.ravel_multi_index(tuple(exact.reshape(-1, depth).T), x.sizes[:depth], mode="clip")
+            result = _placed(op, x, depth, place.reshape(-1), updates, lead, reduction)
+            if result is not None:
+                return result
+    box: list[tuple[int, int] | None] = [None] * x.rank
+    for i in range(depth):
+        box[i] = _reached(x, i, slice_axis(index, lead, i, i + 1))
+    spread = _Updates.of(updates, range(lead)).with_leading_axes(lead, depth)
+    return _within_box(op, affordable(x), box, spread, reduction)
+
+
+@operator("TensorScatter")
+def tensor_scatter(op: Call, x: Range, updates: Range, starts: Range | None = None) -> Range:
+    """A cache into which each sample of the batch writes consecutive elements from its own position on."""
+    axis = known_axis(op.attribute("axis", -2), x.rank)
+    circular = op.attribute("mode", "linear") == "circular"
+    size, length = x.sizes[axis], updates.sizes[axis]
+    if 0 in updates.sizes:
+        return x
+    first = np.zeros(x.sizes[0], np.int64) if starts is None else known_positions(starts, 2**62)
+    if first is not None:
+        step = first[:, None] + np.arange(length)
+        step = step % size if circular else np.minimum(step, size - 1)
+        prefix = x.sizes[:axis]
+        rows = np.arange(math.prod(prefix)).reshape(*prefix, 1)
+        place = rows * size + step.reshape(prefix[0], *([1] * (axis - 1)), length)
+        result = _placed(op, x, axis + 1, place.reshape(-1), updates, axis + 1, "none")
+        if result is not None:
+            return result
+    low, high = (0, 0) if starts is None else (int(starts.low.min()), int(starts.high.max()))
+    box: list[tuple[int, int] | None] = [None] * x.rank
+    if not circular or (low >= 0 and high + length <= size):
+        box[axis] = max(low, 0), min(max(high, 0) + length, size)
+    return _within_box(op, affordable(x), box, _Updates.of(updates, (axis,)), "none")
+
+
+# -- positions that are known ----------------------------------------------------------------------------------------
+
+
+def _placed(
+    op: Call, x: Range, lead: int, place: Integers, updates: Range, update_lead: int, reduction: str
+) -> Range | None:
+    """`x` with its leading axes element by element and updated at flat places of them; None if that is too much work."""
+    if reduction == "none":
+        result = folded(lambda a, u: _assigned(a, lead, place, u), x.size, x, updates)
+        if result is not None:
+            return result
+    slots, writes = math.prod(x.sizes[:lead]), len(place)
+    rest = math.prod(x.cells[lead:]) * math.prod(updates.cells[update_lead:])
+    if (slots + writes) * rest > 4 * CELL_BUDGET:
+        return None
+    hits = np.bincount(place, minlength=slots)
+    if reduction != "none" and int(hits.max()) > _MOST_HITS:
+        return None
+    for axis in range(lead):
+        x = x.refine_fully(axis)
+    for axis in range(update_lead):
+        updates = updates.refine_fully(axis)
+    for i in range(x.rank - lead):
+        cuts = union(x.grid[lead + i], updates.grid[update_lead + i])
+        x, updates = x.refine(lead + i, cuts), updates.refine(update_lead + i, cuts)
+    flat = _Flat.of(x, slots)
+    if reduction == "none":
+        flat.replace(place, _Flat.of(updates, writes))
+    else:
+        flat.combine(op, place, hits, _Flat.of(updates, writes), reduction)
+    low, high = flat.low.reshape(x.cells), flat.high.reshape(x.cells)
+    return x.replace(low, high, flat.special.reshape(x.cells))
+
+
+def _assigned(array: np.ndarray, lead: int, place: Integers, updates: np.ndarray) -> np.ndarray:
+    """Constants: the array with rows replaced (the last one counts where a place is hit twice)."""
+    result = array.reshape(math.prod(array.shape[:lead]), -1).copy()
+    result[place] = updates.reshape(len(place), -1)
+    return result.reshape(array.shape)
+
+
+class _Flat:
+    """Bounds of a tensor as rows that can be written to."""
+
+    def __init__(self, format: Format, low: Array, high: Array, special: np.ndarray) -> None:
+        self.format = format
+        self.low, self.high, self.special = low, high, special
+
+    @classmethod
+    def of(cls, x: Range, rows: int) -> _Flat:
+        low, high, special = (a.reshape(rows, -1).copy() for a in (x.low, x.high, x.special))
+        return cls(x.format, low, high, special)
+
+    def rows(self, index: Integers) -> Range:
+        return Range.elements(self.format, self.low[index], self.high[index], self.special[index])
+
+    def replace(self, place: Integers, updates: _Flat) -> None:
+        """Rows take the values of their updates; the hull of them where a place is hit more than once."""
+        self.low[place], self.high[place], self.special[place] = np.inf, -np.inf, 0
+        np.minimum.at(self.low, place, updates.low)
+        np.maximum.at(self.high, place, updates.high)
+        np.bitwise_or.at(self.special, place, updates.special)
+
+    def combine(self, op: Call, place: Integers, hits: Integers, updates: _Flat, reduction: str) -> None:
+        """Rows combined with their updates, one hit of every row after the other, in exact arithmetic; then the error."""
+        start = np.where(self.low <= self.high, np.maximum(np.abs(self.low), np.abs(self.high)), 0.0)
+        order = np.argsort(place, kind="stable")
+        turn = np.empty(len(place), np.int64)
+        turn[order] = np.arange(len(place)) - np.concatenate([[0], np.cumsum(hits)])[place[order]]
+        below, above = np.minimum(self.low, 0.0), np.maximum(self.high, 0.0)
+        size, growth = start.copy(), np.ones_like(start)
+        for number in range(int(hits.max())):
+            now = turn == number
+            target, source = place[now], updates.rows(np.flatnonzero(now))
+            result = _combined(self.rows(target), source, reduction)
+            self.low[target], self.high[target], self.special[target] = result.low, result.high, result.special
+            below[target] += np.minimum(source.low, 0.0)
+            above[target] += np.maximum(source.high, 0.0)
+            size[target] += source.magnitude()
+            growth[target] *= np.maximum(source.magnitude(), 1.0)
+        if reduction not in ("add", "mul"):
+            return
+        # A single hit is one correctly rounded operation, which the engine rounds itself.
+        several = np.broadcast_to(hits[:, None] > 1, self.low.shape)
+        count = np.broadcast_to(hits[:, None], self.low.shape)
+        exact = Range.elements(self.format, self.low, self.high)
+        if reduction == "add":
+            error = _sum_error(op, self.format, count, size)
+            report_partial_overflow(
+                op, exact, np.where(several, below, 0.0), np.where(several, above, 0.0), self.format
+            )
+        else:
+            error = _product_error(op, self.format, count, exact.magnitude(), growth)
+            _report_growth(op, exact, np.where(several, start * growth, 0.0))
+        if not self.format.is_float:
+            several = np.ones_like(several)
+        empty = self.low > self.high
+        self.low = np.where(empty | ~several, self.low, self.low - error)
+        self.high = np.where(empty | ~several, self.high, self.high + error)
+
+
+def _combined(a: Range, b: Range, reduction: str) -> Range:
+    """One update of every element."""
+    if reduction == "add":
+        return binary(a, b, increasing(np.add), np.add)
+    if reduction == "mul":
+        return binary(a, b, corners(product), np.multiply)
+    function = np.maximum if reduction == "max" else np.minimum
+    return binary(a, b, increasing(function), function)
+
+
+def _sum_error(op: Call, format: Format, additions: Array | int, magnitude: Array) -> Array:
+    """The error of additions one after the other, in any order, each rounded into the tensor's own format.
+
+    n u sum|terms| to first order (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2); sums do not
+    underflow unless the target flushes.
+    """
+    roundoff = format.unit_roundoff if format.is_float else 0.0
+    flushed = format.smallest_normal if format.is_float and op.target.flushes_results else 0.0
+    error = product_growth(additions, roundoff) * magnitude + np.asarray(additions) * flushed
+    return error + _own_error(additions, magnitude, format)
+
+
+def _product_error(op: Call, format: Format, factors: Array | int, magnitude: Array, growth: Array) -> Array:
+    """The error of products one after the other; what underflow loses is multiplied by the factors that follow."""
+    if not format.is_float:
+        return _own_error(factors, magnitude, format)
+    lost = format.smallest_normal if op.target.flushes_results else format.smallest_subnormal
+    error = product_growth(factors, format.unit_roundoff) * magnitude
+    return error + np.asarray(factors) * lost * growth + _own_error(factors, magnitude, format)
+
+
+def _own_error(steps: Array | int, magnitude: Array, format: Format) -> Array:
+    """The error of the analysis itself, which computes in float64; integers up to 2^53 are exact."""
+    error = (np.asarray(steps) + 1.0) * 2.0**-52 * magnitude
+    return error if format.is_float else np.where(magnitude > 2.0**53, np.ceil(error), 0.0)
+
+
+def _report_growth(op: Call, result: Range, largest_partial: Array) -> None:
+    """Report products whose partial products can leave the format, even where the products themselves come back."""
+    if result.format.is_float:
+        over = largest_partial > result.format.high
+        op.report(ACCUMULATION_OVERFLOW, RESULT, result, over, gives=INFINITIES | NAN)
+
+
+# -- positions that are not known ------------------------------------------------------------------------------------
+
+
+def _whole_axis(x: Range, axis: int, stop: int) -> tuple[int, int] | None:
+    """The first elements of an axis, None if they are all of it or its size is not known."""
+    size = shape_of(x)[axis]
+    return (0, stop) if isinstance(size, int) and stop < size else None
+
+
+def _reached(x: Range, axis: int, index: Range) -> tuple[int, int] | None:
+    size = shape_of(x)[axis]
+    if not isinstance(size, int):
+        return None
+    first, last = reach(index, size)
+    return first, last + 1
+
+
+@dataclass
+class _Updates:
+    """The updates that can reach a place: their hull, and the sums of their negative, positive and absolute values."""
+
+    hull: Range
+    negative: Array
+    positive: Array
+    absolute: Array
+    count: int
+
+    @classmethod
+    def of(cls, updates: Range, axes: Sequence[int]) -> _Updates:
+        """Updates whose places along `axes` are not known."""
+        updates = affordable(updates)
+        weights = np.ones(())
+        count = 1
+        for axis in axes:
+            size = largest(shape_of(updates)[axis])
+            if size is None:
+                raise UnknownShape("the number of updates is not known")
+            count *= size
+            known = isinstance(shape_of(updates)[axis], int)
+            widths = cell_sizes(updates.grid, shape_of(updates), axis) if known else np.array([size])
+            weights = weights * widths.reshape([-1 if i == axis else 1 for i in range(updates.rank)])
+        along = tuple(axes)
+        parts = np.minimum(updates.low, 0.0), np.maximum(updates.high, 0.0), updates.magnitude()
+        sums = [(part * weights).sum(axis=along, keepdims=True) for part in parts]
+        return cls(one_cell(updates, along), sums[0], sums[1], sums[2], count)
+
+    def with_leading_axes(self, old: int, new: int) -> _Updates:
+        """The same with the first `old` axes, all of one cell, replaced by `new` ones."""
+
+        def swapped(array: np.ndarray) -> np.ndarray:
+            return array.reshape((1,) * new + array.shape[old:])
+
+        shape, grid = shape_of(self.hull), self.hull.grid
+        hull = moved(self.hull, (*([1] * new), *shape[old:]), (*([None] * new), *grid[old:]), swapped)
+        return _Updates(hull, swapped(self.negative), swapped(self.positive), swapped(self.absolute), self.count)
+
+    def over(self, x: Range) -> _Updates:
+        """The same, said of the shape of `x`: their cells along unknown places stand for all places there."""
+        hull = moved(self.hull, x.shape, self.hull.grid, lambda a: a)
+        return _Updates(hull, self.negative, self.positive, self.absolute, self.count)
+
+
+def _within_box(
+    op: Call, x: Range, box: Sequence[tuple[int, int] | None], updates: _Updates, reduction: str
+) -> Range:
+    """`x` where every place inside a box of positions may be hit by any of the updates, or by none."""
+    inside = x
+    for axis, ends in enumerate(box):
+        if ends is not None:
+            inside = slice_axis(inside, axis, *ends)
+    if 0 in shape_of(inside):
+        return x
+    inside = _perhaps_hit(op, inside, updates.over(inside), reduction)
+    where: list[slice] = []
+    for axis, ends in enumerate(box):
+        start, stop = ends or (0, smallest(shape_of(x)[axis]))
+        cuts: Cuts = inside.grid[axis]
+        if ends is None:
+            x = x.refine(axis, cuts)
+            where.append(slice(None))
+            continue
+        within = np.array([start, stop]) if cuts is None else cuts + start
+        x = x.refine(axis, tidy(np.unique([0, *within, smallest(shape_of(x)[axis])])))
+        boundaries = x.grid[axis]
+        if boundaries is None:
+            where.append(slice(None))
+        else:
+            where.append(slice(int(np.searchsorted(boundaries, start)), int(np.searchsorted(boundaries, stop))))
+    low, high, special = x.low.copy(), x.high.copy(), x.special.copy()
+    place = tuple(where)
+    low[place], high[place], special[place] = inside.low, inside.high, inside.special
+    return x.replace(low, high, special)
+
+
+def _perhaps_hit(op: Call, x: Range, updates: _Updates, reduction: str) -> Range:
+    """Every element of `x`, hit by any of the updates or by none."""
+    hull, count = updates.hull, updates.count
+    if reduction == "none":
+        return x.join(hull)
+    if reduction in ("max", "min"):
+        return x.join(_combined(x, hull, reduction))
+    size = x.replace(np.zeros_like(x.low), x.magnitude(), None)
+    if reduction == "add":
+        result = _combined(x, hull.replace(updates.negative, updates.positive, hull.special), "add")
+        total = _combined(size, hull.replace(updates.absolute, updates.absolute, None), "add").high
+        error = _sum_error(op, x.format, count, total)
+        start = x.replace(np.minimum(x.low, 0.0), np.maximum(x.high, 0.0), None)
+        partial = _combined(start, hull.replace(updates.negative, updates.positive, None), "add")
+        if count > 1:
+            report_partial_overflow(op, result, partial.low, partial.high, x.format)
+    else:
+        most = np.maximum(hull.magnitude(), 1.0) ** count
+        result = _combined(x, hull.replace(*_powers(hull, most, count), hull.special), "mul")
+        growth = hull.replace(most, most, None)
+        one = x.replace(np.ones_like(x.low), np.ones_like(x.low), None)
+        error = _product_error(op, x.format, count, result.magnitude(), _combined(one, growth, "mul").high)
+        if count > 1:
+            _report_growth(op, result, _combined(size, growth, "mul").high)
+    if count <= 1 and x.format.is_float:
+        return result
+    empty = result.low > result.high
+    low, high = np.where(empty, np.inf, result.low - error), np.where(empty, -np.inf, result.high + error)
+    return result.replace(low, high, result.special)
+
+
+def _powers(factor: Range, most: Array, count: int) -> tuple[Array, Array]:
+    """Bounds of the product of up to `count` factors; none at all is 1."""
+    low, high = np.minimum(factor.low, 1.0), np.maximum(factor.high, 1.0)
+    if count <= 1:
+        return low, high
+    return np.where(low >= 0, low**count, -most), np.where(low >= 0, high**count, most)

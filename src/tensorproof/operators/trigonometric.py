@@ -1,0 +1,163 @@
+"""Circular and hyperbolic functions and their inverses."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorproof.formats import Array, Format
+from tensorproof.operators.table import FAITHFUL, Call, Mask, operator
+from tensorproof.ranges.elementwise import monotone, piecewise
+from tensorproof.ranges.range import NAN, SPECIALS, Range
+from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
+from tensorproof.rules.exponential_overflow import EXPONENTIAL_OVERFLOW
+from tensorproof.rules.inverse_function_outside_domain import INVERSE_OUTSIDE_DOMAIN
+
+# -- periodic --------------------------------------------------------------------------------------------------------
+
+
+def _multiples(low: Array, high: Array, phase: float, period: float) -> tuple[Array, Array]:
+    """The first and last k with phase + k * period in [low, high], one more where float64 cannot tell (first > last: none).
+
+    A point holds none: its image is computed directly. The quotient is off by less than 2^-50 of itself: 3 roundings, and
+    one of pi.
+    """
+    first, last = (low - phase) / period, (high - phase) / period
+    slack = 2.0**-50 * (np.abs(first) + np.abs(last) + 1.0)
+    point = low == high
+    return np.where(point, 0.0, np.ceil(first - slack)), np.where(point, -1.0, np.floor(last + slack))
+
+
+def _wave(x: Range, function: np.ufunc, maximum: float) -> Range:
+    """A sine whose maxima stand at `maximum` + 2 pi k, its minima half a period later."""
+    result = monotone(x, function)
+    low, high = result.low, result.high
+    for phase, value in ((maximum, 1.0), (maximum + np.pi, -1.0)):
+        first, last = _multiples(x.low, x.high, phase, 2 * np.pi)
+        here = first <= last
+        low, high = np.where(here, np.minimum(low, value), low), np.where(here, np.maximum(high, value), high)
+    return result.replace(low, high, result.special)
+
+
+@operator("Sin", error=FAITHFUL, codomain=(-1.0, 1.0))
+def sin(op: Call, x: Range) -> Range:
+    """Between its values at the ends, and 1 or -1 where a cell holds an odd multiple of pi/2."""
+    return _wave(x, np.sin, np.pi / 2)
+
+
+@operator("Cos", error=FAITHFUL, codomain=(-1.0, 1.0))
+def cos(op: Call, x: Range) -> Range:
+    """Between its values at the ends, and 1 or -1 where a cell holds a multiple of pi."""
+    return _wave(x, np.cos, 0.0)
+
+
+#: The largest |tan| of any number of a format. float64: tan(6381956970095103 * 2^797), the double nearest to an odd multiple
+#: of pi/2 (Muller, Elementary Functions, table of worst cases for range reduction); the others by trying all numbers.
+_LARGEST_TANGENT = {"float64": 2.1334853857537041e18, "float32": 6.192834e8, "float16": 66347.42, "bfloat16": 6211.05}
+
+
+@operator(
+    "Tan",
+    error=FAITHFUL,
+    overflow=ARITHMETIC_OVERFLOW,
+    coarse="the tangent beside a pole is as large as the format's numbers come near it",
+)
+def tan(op: Call, x: Range) -> Range:
+    """Increasing between poles; across one, as large as the numbers of the format come near it."""
+    result = monotone(x, np.tan)
+    first, last = _multiples(x.low, x.high, np.pi / 2, np.pi)
+    if not (first <= last).any():
+        return result
+    largest = _LARGEST_TANGENT[x.format.name]
+    low, high = np.where(first <= last, -largest, result.low), np.where(first <= last, largest, result.high)
+    if x.format.name != "float64":
+        beside_low, beside_high = _beside_pole(x.low, x.high, (first + 0.5) * np.pi, x.format)
+        low, high = np.where(first == last, beside_low, low), np.where(first == last, beside_high, high)
+    return result.replace(low, high, result.special)
+
+
+def _beside_pole(low: Array, high: Array, pole: Array, format: Format) -> tuple[Array, Array]:
+    """The extremes of a cell with one pole: the tangents of the numbers next to it, and of the ends."""
+    window = 2.0**-50 * np.abs(pole)
+    before, after = format.round_down(pole - window), format.round_up(pole + window)
+    candidates = np.stack([np.tan(np.clip(v, low, high)) for v in (low, high, before, format.round_nearest(pole), after)])
+    return candidates.min(axis=0), candidates.max(axis=0)
+
+
+# -- inverse circular functions --------------------------------------------------------------------------------------
+
+
+def _outside_unit(op: Call, x: Range) -> npt.NDArray[np.bool_]:
+    return (x.low < -1) | (x.high > 1)
+
+
+@operator("Asin", error=FAITHFUL)
+def asin(op: Call, x: Range) -> Range:
+    """Increasing on [-1, 1]; NaN outside."""
+    return monotone(x.clamp(-1.0, 1.0), np.arcsin)
+
+
+@operator("Acos", error=FAITHFUL, codomain=(0.0, np.inf))
+def acos(op: Call, x: Range) -> Range:
+    """Decreasing on [-1, 1]; NaN outside."""
+    return monotone(x.clamp(-1.0, 1.0), np.arccos)
+
+
+asin.hazard(INVERSE_OUTSIDE_DOMAIN, gives=NAN)(_outside_unit)
+acos.hazard(INVERSE_OUTSIDE_DOMAIN, gives=NAN)(_outside_unit)
+
+
+@operator("Atan", error=FAITHFUL)
+def atan(op: Call, x: Range) -> Range:
+    """Increasing."""
+    return monotone(x, np.arctan)
+
+
+# -- hyperbolic ------------------------------------------------------------------------------------------------------
+
+
+@operator("Tanh", error=FAITHFUL, codomain=(-1.0, 1.0))
+def tanh(op: Call, x: Range) -> Range:
+    """Increasing from -1 to 1."""
+    return monotone(x, np.tanh)
+
+
+@operator("Sinh", error=FAITHFUL, overflow=EXPONENTIAL_OVERFLOW)
+def sinh(op: Call, x: Range) -> Range:
+    """Increasing."""
+    return monotone(x, np.sinh)
+
+
+@operator("Cosh", error=FAITHFUL, overflow=EXPONENTIAL_OVERFLOW, codomain=(1.0, np.inf))
+def cosh(op: Call, x: Range) -> Range:
+    """Least at 0, where it is 1."""
+    return piecewise(x, np.cosh, (0.0,))
+
+
+@operator("Asinh", error=FAITHFUL)
+def asinh(op: Call, x: Range) -> Range:
+    """Increasing."""
+    return monotone(x, np.arcsinh)
+
+
+@operator("Acosh", error=FAITHFUL, codomain=(0.0, np.inf))
+def acosh(op: Call, x: Range) -> Range:
+    """Increasing from 1 on; NaN below."""
+    return monotone(x.clamp(low=1.0), np.arccosh)
+
+
+@acosh.hazard(INVERSE_OUTSIDE_DOMAIN, gives=NAN)
+def _(op: Call, x: Range) -> Mask:
+    return x.low < 1
+
+
+@operator("Atanh", error=FAITHFUL)
+def atanh(op: Call, x: Range) -> Range:
+    """Increasing inside (-1, 1); infinite at the ends, NaN outside."""
+    last = 1.0 - x.format.unit_roundoff
+    return monotone(x.clamp(-last, last), np.arctanh)
+
+
+@atanh.hazard(INVERSE_OUTSIDE_DOMAIN, gives=SPECIALS)
+def _(op: Call, x: Range) -> Mask:
+    return (x.low <= -1) | (x.high >= 1)

@@ -1,0 +1,152 @@
+"""Linear maps along one axis: every output is a weighted sum of a few elements (averages, interpolation).
+
+Bounds come from the positive and the negative weights separately. On an axis of one cell, only the sums of positive and of
+negative weights matter, and the outputs are alternatives of one cell.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tensorproof.formats import Array
+from tensorproof.ranges.grid import Cuts, Grid
+from tensorproof.ranges.range import CELL_BUDGET, Flags, Range
+from tensorproof.ranges.windows import NOTHING, Integers
+
+#: Alternatives of one cell beyond this number are replaced by the corners of their weights.
+ALTERNATIVES = 1 << 10
+#: Maps with more taps than this are applied as a matrix.
+MANY_TAPS = 16
+
+
+class Mix(NamedTuple):
+    """A linear map on the cells of an axis: output row r is the sum over taps of weights[r] times the cells cells[r].
+
+    Rows are the cells of the result along `cuts`, or, where `joined`, the alternatives of its one cell.
+    """
+
+    cells: Integers
+    weights: Array
+    cuts: Cuts
+    joined: bool
+
+
+def mix_of(elements: Integers, weights: Array, size: int, cuts: Cuts) -> Mix:
+    """The map given by elements and weights (outputs x taps; NOTHING reads zero) on an axis with these cells."""
+    weights = np.where(elements == NOTHING, 0.0, weights)
+    if not len(elements):
+        return Mix(elements, weights, np.zeros(1, np.int64), False)
+    if cuts is None and size > 1:
+        return _alternatives(weights)
+    cells = elements if cuts is None else np.searchsorted(cuts, elements, side="right") - 1
+    cells = np.where(weights == 0.0, 0, cells)
+    changed = (cells[1:] != cells[:-1]).any(axis=1) | (weights[1:] != weights[:-1]).any(axis=1)
+    starts = np.flatnonzero(np.concatenate(([True], changed)))
+    merged = None if len(starts) == 1 else np.append(starts, len(elements)).astype(np.int64)
+    return Mix(cells[starts], weights[starts], merged, False)
+
+
+def _alternatives(weights: Array) -> Mix:
+    """The distinct sums of positive and of negative weights, as two taps on the one cell."""
+    sums = np.stack((np.maximum(weights, 0.0).sum(axis=1), np.minimum(weights, 0.0).sum(axis=1)), axis=1)
+    sums = np.unique(sums, axis=0)
+    if len(sums) > ALTERNATIVES:
+        # Corners of (positive sum, whole sum): weights of an interpolation sum to one, so the second hardly varies.
+        positive, whole = sums[:, 0], sums.sum(axis=1)
+        ends = [(p, s - p) for p in (positive.min(), positive.max()) for s in (whole.min(), whole.max())]
+        sums = np.array(ends)
+    return Mix(np.zeros(sums.shape, np.int64), sums, None, True)
+
+
+def mix_bounds(low: Array, high: Array, axis: int, mix: Mix) -> tuple[Array, Array]:
+    """Bounds of the mixed cells; `low` and `high` may be one array."""
+    positive, negative = np.maximum(mix.weights, 0.0), np.minimum(mix.weights, 0.0)
+    if not negative.any():
+        result_low = _weighted(low, axis, mix.cells, positive)
+        result_high = result_low if low is high else _weighted(high, axis, mix.cells, positive)
+    else:
+        result_low = _weighted(low, axis, mix.cells, positive) + _weighted(high, axis, mix.cells, negative)
+        result_high = _weighted(high, axis, mix.cells, positive) + _weighted(low, axis, mix.cells, negative)
+    if mix.joined:
+        return result_low.min(axis, keepdims=True), result_high.max(axis, keepdims=True)
+    return result_low, result_high
+
+
+def mix_magnitudes(magnitude: Array, axis: int, mix: Mix) -> Array:
+    """Sums of absolute terms of the mixed cells."""
+    result = _weighted(magnitude, axis, mix.cells, np.abs(mix.weights))
+    return result.max(axis, keepdims=True) if mix.joined else result
+
+
+def mix_flags(flags: Flags, axis: int, mix: Mix) -> Flags:
+    """The special values of all cells that take part."""
+    shape = tuple(len(mix.cells) if i == axis else 1 for i in range(flags.ndim))
+    result: Flags | None = None
+    for tap in range(mix.cells.shape[1]):
+        here = (mix.weights[:, tap] != 0).reshape(shape)
+        part = np.where(here, np.take(flags, mix.cells[:, tap], axis), np.uint8(0))
+        result = part if result is None else result | part
+    assert result is not None
+    return np.bitwise_or.reduce(result, axis=axis, keepdims=True) if mix.joined else result
+
+
+def _weighted(array: Array, axis: int, cells: Integers, weights: Array) -> Array:
+    rows, taps = cells.shape
+    if taps > MANY_TAPS and rows * array.shape[axis] <= CELL_BUDGET * 16:
+        matrix = np.zeros((rows, array.shape[axis]))
+        np.add.at(matrix, (np.arange(rows)[:, None], cells), weights)
+        return np.moveaxis(np.moveaxis(array, axis, -1) @ matrix.T, -1, axis)
+    shape = tuple(rows if i == axis else 1 for i in range(array.ndim))
+    result = np.zeros((*array.shape[:axis], rows, *array.shape[axis + 1 :]))
+    for tap in range(taps):
+        result += np.take(array, cells[:, tap], axis) * weights[:, tap].reshape(shape)
+    return result
+
+
+class Mixture:
+    """Bounds, sums of absolute terms and special values of a tensor while maps are applied axis by axis."""
+
+    __slots__ = ("flags", "grid", "high", "low", "magnitude", "shape")
+
+    def __init__(self, x: Range) -> None:
+        low, high = x.low, x.high
+        self.flags = x.special if x.has_special else None
+        if self.flags is not None:
+            empty = low > high
+            low, high = np.where(empty, 0.0, low), np.where(empty, 0.0, high)
+        self.low, self.high = low, high
+        self.magnitude = np.maximum(np.abs(low), np.abs(high))
+        self.grid: Grid = x.grid
+        self.shape = x.sizes
+
+    def apply(self, axis: int, elements: Integers, weights: Array, outputs: int | None = None) -> None:
+        """Mix along one axis. On an axis of one cell, `elements` may show some of the `outputs` that stand for all."""
+        outputs = len(elements) if outputs is None else outputs
+        others = self.low.size // max(1, self.low.shape[axis])
+        if self.grid[axis] is not None and others * len(elements) > 16 * CELL_BUDGET:
+            self._smash(axis)
+        mix = mix_of(elements, weights, self.shape[axis], self.grid[axis])
+        self.low, self.high = mix_bounds(self.low, self.high, axis, mix)
+        self.magnitude = mix_magnitudes(self.magnitude, axis, mix)
+        if self.flags is not None:
+            self.flags = mix_flags(self.flags, axis, mix)
+        self.grid = (*self.grid[:axis], mix.cuts, *self.grid[axis + 1 :])
+        self.shape = (*self.shape[:axis], outputs, *self.shape[axis + 1 :])
+
+    def is_uniform(self, axis: int) -> bool:
+        """Whether an axis of several elements is one cell."""
+        return self.grid[axis] is None and self.shape[axis] > 1
+
+    def _smash(self, axis: int) -> None:
+        self.low, self.high = self.low.min(axis, keepdims=True), self.high.max(axis, keepdims=True)
+        self.magnitude = self.magnitude.max(axis, keepdims=True)
+        if self.flags is not None:
+            self.flags = np.bitwise_or.reduce(self.flags, axis=axis, keepdims=True)
+        self.grid = (*self.grid[:axis], None, *self.grid[axis + 1 :])
+
+    def range(self, x: Range, low: Array, high: Array, special: Flags | None) -> Range:
+        """A range in the format of `x` on the mixed grid."""
+        grid = tuple(np.zeros(1, np.int64) if size == 0 else cuts for size, cuts in zip(self.shape, self.grid))
+        return Range(x.format, self.shape, grid, low, high, special)

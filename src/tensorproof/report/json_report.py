@@ -1,0 +1,43 @@
+"""The JSON format: the contract for machines.
+
+Names stand in it as they are in the model; JSON's own escapes keep them harmless.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tensorproof.findings import SCHEMA_VERSION, Report, number
+
+
+def render(reports: Sequence[Report], *, source_root: Path | None = None) -> str:
+    """One object for one model; for several, an object with the list of theirs."""
+    if len(reports) == 1:
+        return dumps(reports[0].to_json())
+    return dumps({"schema_version": SCHEMA_VERSION, "reports": [report.to_json() for report in reports]})
+
+
+def dumps(value: Any) -> str:
+    """Strict JSON in ASCII: infinities and NaN become text, and no character in it can act on a terminal."""
+    text = json.dumps(_strict(value), indent=2, ensure_ascii=True, allow_nan=False)
+    return text.replace("\x7f", "\\u007f").replace("##[", "#\\u0023[") + "\n"
+
+
+def _strict(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, str):
+        # A lone surrogate has no UTF-8 form, and strict parsers refuse its escape.
+        return "".join(f"\\u{ord(c):04x}" if "\ud800" <= c <= "\udfff" else c for c in value)
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, Mapping):
+        return {_strict(str(key)): _strict(item) for key, item in value.items()}
+    if isinstance(value, Sequence | set | frozenset):
+        return [_strict(item) for item in value]
+    if callable(getattr(value, "tolist", None)):  # a NumPy scalar or array
+        return _strict(value.tolist())
+    return str(value)
