@@ -213,7 +213,7 @@ def read_ranges_file(path: str | Path) -> dict[str, Domain]:
 def read_samples(path: str | Path) -> dict[str, npt.NDArray[Any]]:
     """Arrays of an .npz file, read without pickle."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except OSError as error:
         raise AssumptionError(f"{path}: cannot be read ({error})") from None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from tensorproof.formats import of_dtype
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.ranges.containers import Abstract
 from tests.soundness.seeds.seed import Seed
-from tests.soundness.trials import abstract_point, analyse, check_outputs, random_range, unanalysed
+from tests.soundness.trials import abstract_point, analyse, check_outputs, random_range, reference_oracle, unanalysed
 
 
 def stable_seed(text: str) -> int:
@@ -39,8 +40,12 @@ def run_node_case(case: Seed) -> tuple[str, str]:
     reasons = unanalysed(result)
     if reasons:
         return "unsupported", reasons[0]
-    bad = check_outputs(result, case.outputs or ())
+    outputs = case.outputs or ()
+    bad = check_outputs(result, outputs)
     if bad:
+        outputs = _recomputed(case)
+        bad = bad if outputs is None else check_outputs(result, outputs)
+    if bad or outputs is None:
         return "unsound", f"point: {bad[0]}"
     rng = np.random.default_rng(stable_seed(case.name))
     widened: list[Abstract] = [
@@ -51,7 +56,25 @@ def run_node_case(case: Seed) -> tuple[str, str]:
     ]
     result = analyse(model, widened)
     if not unanalysed(result):
-        bad = check_outputs(result, case.outputs or ())
+        bad = check_outputs(result, outputs)
         if bad:
             return "unsound", f"widened: {bad[0]}"
     return "passed", ""
+
+
+def _recomputed(case: Seed) -> Sequence[Any] | None:
+    """The outputs as the reference evaluator computes them, if they are the case's own up to a few digits.
+
+    Some cases hold results typed in with four digits, or, for a function written out as a graph, the results of another
+    formula than the graph's: those are no values that the graph ever computes.
+    """
+    try:
+        outputs = reference_oracle(case.model)(case.inputs)
+    except Exception:  # the evaluator does not know the operator
+        return None
+    for computed, expected in zip(outputs, case.outputs or ()):
+        if not isinstance(expected, np.ndarray) or not np.allclose(
+            np.asarray(computed, np.float64), expected.astype(np.float64), rtol=1e-3, atol=1e-5, equal_nan=True
+        ):
+            return None
+    return outputs

@@ -11,6 +11,7 @@ import numpy as np
 from tensorproof.formats import FLOAT32, FLOAT64, of_dtype
 from tensorproof.ranges.containers import Abstract
 from tensorproof.ranges.range import Range
+from tests.soundness.oracles import SINGLE_PRECISION
 from tests.soundness.seeds.seed import Seed
 from tests.soundness.suite import stable_seed
 from tests.soundness.trials import Workbench, abstract_point, admits, analyse, unanalysed
@@ -122,7 +123,7 @@ def measure(label: str, seeds: Sequence[Seed], *, count: int = 10, seed: int = 0
     result = Measurement(label)
     picked = [seeds[i % len(seeds)] for i in range(max(count, min(len(seeds), count)))]
     for number, s in enumerate(picked):
-        format = FLOAT64 if admits(s, FLOAT64) else FLOAT32
+        format = FLOAT64 if admits(s, FLOAT64) and s.label not in SINGLE_PRECISION else FLOAT32
         rng = np.random.default_rng([seed, number, stable_seed(s.name)])
         try:
             bench = Workbench(s, format)

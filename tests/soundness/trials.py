@@ -248,7 +248,7 @@ class Workbench:
                 x.astype(format.dtype) if isinstance(x, np.ndarray) and x.dtype == np.float32 else x for x in self.inputs
             ]
         self.model = from_proto(self.proto)
-        distrusted = is_distrusted(seed.label, "float32" if format is None else format.name)
+        distrusted = is_distrusted(seed, "float32" if format is None else format.name)
         make = runtime_oracle if seed.oracle == "runtime" or distrusted else reference_oracle
         self.oracle = make(self.proto)
         names = [info.name for info in self.proto.graph.input]

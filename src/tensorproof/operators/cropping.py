@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -31,6 +32,9 @@ from tensorproof.ranges.moving import (
     transpose,
 )
 from tensorproof.ranges.range import CELL_BUDGET, Range
+
+#: Sequences whose length can be more different numbers than this are merged along time.
+_MOST_LENGTHS = 64
 
 #: Stands for an axis without end where its largest size is not known.
 _FAR = 2**60
@@ -312,31 +316,35 @@ def _first_and_last(x: Range, axis: int) -> tuple[Integers, Integers]:
 
 @operator("ReverseSequence")
 def reverse_sequence(op: Call, x: Range, lengths: Range) -> Range:
-    """The first elements of each sequence in reverse order."""
-    batch_axis, time_axis = op.attribute("batch_axis", 1), op.attribute("time_axis", 0)
+    """The first elements of each sequence in reverse order; the hull over all lengths that it may have."""
+    axes = op.attribute("batch_axis", 1), op.attribute("time_axis", 0)
+    time = axes[1]
     if 0 in x.sizes:
         return x
-    batch, time = x.sizes[batch_axis], x.sizes[time_axis]
-    exact = lengths.integers() if batch <= CELL_BUDGET else None
-    if exact is None:
-        return x if x.cells[time_axis] == 1 else one_cell(affordable(x), (time_axis,))
-    steps = np.arange(time)
-    index = np.where(steps < exact[:, None], exact[:, None] - 1 - steps, steps)
-    if batch_axis > time_axis:
-        index = index.T
-    index = index.reshape(*index.shape, *([1] * (x.rank - 2)))
-    result = folded(lambda array: np.take_along_axis(array, index, axis=time_axis), x.size, x)
-    if result is not None:
-        return result
-    if x.cells[time_axis] == 1:
+    low, high, _ = lengths.expanded()
+    shortest, longest = (np.clip(a, 0, x.sizes[time]).astype(np.int64) for a in (low, high))
+    spread = int((longest - shortest).max())
+    if spread == 0 and x.array is not None and bool((low == shortest).all()):
+        result = folded(lambda array: _reversed(array, shortest, *axes), x.size, x)
+        if result is not None:
+            return result
+    if x.cells[time] == 1:
         return x
-    if math.prod(x.cells[2:]) * batch * time > 4 * CELL_BUDGET:
-        return one_cell(affordable(x), (time_axis,))
+    # What a length outside of the axis means is not defined.
+    is_valid = bool((low >= 0).all() and (high <= x.sizes[time]).all())
+    cells = math.prod(x.cells[2:]) * x.sizes[0] * x.sizes[1]
+    if not is_valid or cells > 4 * CELL_BUDGET or spread > _MOST_LENGTHS:
+        return one_cell(affordable(x), (time,))
     x = x.refine_fully(0).refine_fully(1)
+    parts: list[Range] = []
+    for more in range(spread + 1):
+        length = np.minimum(shortest + more, longest)
+        parts.append(moved(x, x.shape, x.grid, lambda a, length=length: _reversed(a, length, *axes)))
+    return functools.reduce(Range.join, parts)
 
-    def move(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return np.take_along_axis(array, index, axis=time_axis)
 
-    return moved(x, x.shape, x.grid, move)
-
-
+def _reversed(array: npt.NDArray[Any], lengths: Integers, batch_axis: int, time_axis: int) -> npt.NDArray[Any]:
+    steps = np.arange(array.shape[time_axis])
+    index = np.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
+    index = index.T if batch_axis > time_axis else index
+    return np.take_along_axis(array, index.reshape(*index.shape, *([1] * (array.ndim - 2))), axis=time_axis)

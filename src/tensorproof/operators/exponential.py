@@ -82,7 +82,7 @@ def pow_(op: Call, base: Range, exponent: Range) -> Range:
 
     def kernel(lx: Array, hx: Array, ly: Array, hy: Array) -> tuple[Array, Array]:
         low, high = _power(lx, hx, ly, hy, tiny)
-        return _whole(low, high, integers and bool((ly >= 0).all())) if format.is_integer else (low, high)
+        return _whole(low, high, integers & (ly >= 0)) if format.is_integer else (low, high)
 
     result = binary(base, exponent, kernel, np.power, format)
     return _special_powers(base, exponent, result) if base.has_special or exponent.has_special else result
@@ -120,12 +120,12 @@ def _positive_power(lx: Array, hx: Array, ly: Array, hy: Array, tiny: float) -> 
     return functools.reduce(np.minimum, values), functools.reduce(np.maximum, values)
 
 
-def _whole(low: Array, high: Array, exact: bool) -> tuple[Array, Array]:
-    """Integer results: exact below 2^52 where base and exponent are integers, else of the value or its float64 neighbours."""
-    if exact and bool((np.maximum(np.abs(low), np.abs(high)) < 2.0**52).all()):
-        return np.rint(low), np.rint(high)
-    slack = 2.0**-50
-    return np.trunc(low - slack * np.abs(low)), np.trunc(high + slack * np.abs(high))
+def _whole(low: Array, high: Array, integral: npt.NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Integer results: exact below 2^52 where the power is an integer, else cut off, float64's own error included."""
+    exact = integral & (np.maximum(np.abs(low), np.abs(high)) < 2.0**52)
+    below, above = np.trunc(low - 2.0**-50 * np.abs(low)), np.trunc(high + 2.0**-50 * np.abs(high))
+    below, above = np.where(np.isfinite(low), below, low), np.where(np.isfinite(high), above, high)
+    return np.where(exact, np.rint(low), below), np.where(exact, np.rint(high), above)
 
 
 def _special_powers(base: Range, exponent: Range, result: Range) -> Range:

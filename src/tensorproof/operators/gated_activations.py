@@ -58,7 +58,8 @@ def _mish(x: Array) -> Array:
 @operator("Gelu", error=PADDED)
 def gelu(op: Call, x: Range) -> Range:
     """x times the normal distribution function, or its approximation by tanh: least at -0.75."""
-    u = x.format.unit_roundoff
+    # The function body takes its constants as float32 numbers, whatever the format is.
+    u = max(x.format.unit_roundoff, 2.0**-26)
     # 1 + erf: 4u of erf in [1/2, 1], 2u from its argument, u of the sum. Farther out than `reach` 1 - |erf| is below u^2 and
     # erf and tanh are exactly -1 in every implementation: the error does not grow beyond.
     reach = math.sqrt(-4.0 * math.log(u)) + 1.0

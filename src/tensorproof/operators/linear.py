@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensorproof.errors import NotAnalysed, UnknownShape
-from tensorproof.formats import Array, Format
+from tensorproof.formats import FLOAT32, Array, Format
 from tensorproof.operators.table import CORRECT, Call, find_operator, operator
-from tensorproof.ranges.folds import sum_flags
-from tensorproof.ranges.grid import Cuts, Grid, Shape, Size, broadcast_size, counts, largest, regrid, smallest, union
-from tensorproof.ranges.range import CELL_BUDGET, INFINITIES, NAN, SPECIALS, Flags, Range, align
+from tensorproof.ranges.folds import onto_grid, product_flags, sum_flags
+from tensorproof.ranges.grid import Cuts, Grid, Shape, Size, broadcast_size, counts, largest, smallest, union
+from tensorproof.ranges.range import CELL_BUDGET, Flags, Range, align
 from tensorproof.ranges.sums import Dot, dot_product, keep_sign, report_partial_overflow, summation_error
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
@@ -47,14 +47,17 @@ def transpose_matmul(op: Call, a: Range, b: Range) -> Range:
     return fused_matmul.block(op, a, b)
 
 
-@operator("FusedGemm", domain="com.microsoft", composed_of=(gemm,))
+@operator("FusedGemm", domain="com.microsoft", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, composed_of=(gemm,))
 def fused_gemm(op: Call, a: Range, b: Range, c: Range | None = None) -> Range:
-    """Gemm and then an activation, element by element."""
+    """Gemm and then an activation, element by element; 16-bit formats stay in float32 between the two (ONNX Runtime)."""
+    format = a.format
+    if format.is_float and format.bits < 32:
+        a, b, c = a.with_format(FLOAT32), b.with_format(FLOAT32), None if c is None else c.with_format(FLOAT32)
     names = ("alpha", "beta", "transA", "transB")
     y = op.apply(gemm, a, b, c, **{name: op.attributes[name] for name in names if name in op.attributes})
     name = op.attribute("activation", "")
     if not name:
-        return y
+        return y.with_format(format)
     activation = find_operator("", name)
     if activation is None:
         raise NotAnalysed(f"activation {name} is not in the table")
@@ -63,7 +66,7 @@ def fused_gemm(op: Call, a: Range, b: Range, c: Range | None = None) -> Range:
         for outer, inner in (("activation_alpha", "alpha"), ("activation_beta", "beta"), ("activation_gamma", "gamma"))
         if outer in op.attributes
     }
-    return op.apply(activation, y, **parameters)
+    return op.apply(activation, y, **parameters).with_format(format)
 
 
 # -- axes ------------------------------------------------------------------------------------------------------------
@@ -141,8 +144,8 @@ def _affine(
             raise NotAnalysed("C does not broadcast to the shape of the product")
         empty = aligned.lows[1] > aligned.highs[1]
         low_c, high_c = np.where(empty, 0.0, aligned.lows[1]), np.where(empty, 0.0, aligned.highs[1])
-        dot = Dot(*(_on_grid(part, grid, aligned.grid) for part in dot))
-        never_finite = _on_grid(never_finite, grid, aligned.grid) | empty
+        dot = Dot(*(onto_grid(part, grid, aligned.grid) for part in dot))
+        never_finite = onto_grid(never_finite, grid, aligned.grid) | empty
         dot, steps = _plus(dot, *_times(low_c, high_c, _factor(beta, format))), steps + (1 if beta == 1.0 else 3)
         special = sum_flags(aligned.specials[0] | aligned.specials[1])
         grid = aligned.grid
@@ -197,7 +200,8 @@ def _product(op: Call, a: Range, b: Range) -> _Product:
     if fewest != most:
         low, high = np.minimum(dot.low, dot.low * fewest / most), np.maximum(dot.high, dot.high * fewest / most)
         dot = dot._replace(low=low, high=high)
-    special = _product_flags(special_a, special_b)
+    used_a, used_b = (np.bitwise_or.reduce(f, axis=i, keepdims=True) for f, i in ((special_a, -1), (special_b, -2)))
+    special = product_flags(used_a | used_b)
     never_finite = empty_a.any(axis=-1, keepdims=True) | empty_b.any(axis=-2, keepdims=True)
     return _Product((*batch, a.shape[-2], b.shape[-1]), grid, dot, special, never_finite & (fewest > 0), most)
 
@@ -237,26 +241,8 @@ def _bounds(x: Range, grid: Grid) -> tuple[Any, Any, Flags]:
     """Bounds on finer cells. A floating constant is given twice as it is: it is never converted as a whole."""
     if x.array is not None and x.format.is_float:
         return x.array, x.array, np.zeros((1,) * x.rank, np.uint8)
-    low, high, special = (_on_grid(part, x.grid, grid) for part in (x.low, x.high, x.special))
+    low, high, special = (onto_grid(part, x.grid, grid) for part in (x.low, x.high, x.special))
     return low, high, special
-
-
-def _on_grid(array: Any, old: Grid, new: Grid) -> Any:
-    """An array over a grid (or one that broadcasts to it) on finer cells."""
-    for axis, (before, after) in enumerate(zip(old, new)):
-        if after is None or before is after or array.shape[axis] == len(after) - 1:
-            continue
-        if before is None or array.shape[axis] == 1:
-            array = np.repeat(array, len(after) - 1, axis=axis)
-        else:
-            array = regrid(array, axis, before, after)
-    return array
-
-
-def _product_flags(a: Flags, b: Flags) -> Flags:
-    """A special element may make every result special that uses it: infinities meet zeros and each other."""
-    flags = np.bitwise_or.reduce(a, axis=-1, keepdims=True) | np.bitwise_or.reduce(b, axis=-2, keepdims=True)
-    return np.where((flags & INFINITIES) != 0, np.uint8(SPECIALS), flags & np.uint8(NAN))
 
 
 def _factor(value: float, format: Format) -> tuple[float, float]:

@@ -49,7 +49,7 @@ def reduce_l2(op: Call, x: Range, axes: Range | None = None) -> Range:
     fold = fold_of(op, x, axes)
     squares = _sum_of_squares(op, fold)
     if x.format.is_float:
-        squares = _inside(op, squares)
+        _report_narrow_overflow(op, squares)
         return squares.replace(np.sqrt(squares.low), np.sqrt(squares.high), squares.special)
     # Integer squares wrap around; what the root makes of a negative one is undefined.
     wraps = squares.high > x.format.high
@@ -102,7 +102,8 @@ def reduce_log_sum(op: Call, x: Range, axes: Range | None = None) -> Range:
     _floating_only(x)
     fold = fold_of(op, x, axes)
     _report_empty(op, fold)
-    sums = _inside(op, _sum(op, fold, *fold.finite(), products=False))
+    sums = _sum(op, fold, *fold.finite(), products=False)
+    _report_narrow_overflow(op, sums)
     fails = (sums.low <= 0.0) & (sums.low <= sums.high)
     gives = NEGATIVE_INFINITY | (NAN if bool((sums.low < 0.0).any()) else 0)
     if not fold.may_be_empty or fold.fixed_terms is None:
@@ -255,10 +256,7 @@ def _beyond_one_term(
     return sum_low, sum_high
 
 
-def _inside(op: Call, sums: Range) -> Range:
-    """Sums that did not overflow in the format in which the next step reads them."""
-    wide = op.target.keeps_chains_wide
-    limit = op.accumulation(sums.format) if wide else sums.format
-    if not wide and limit is not op.accumulation(sums.format):
-        report_partial_overflow(op, sums, sums.low, sums.high, limit)
-    return sums.clamp(limit.low, limit.high)
+def _report_narrow_overflow(op: Call, sums: Range) -> None:
+    """Sums that leave the tensor's own format, where a target writes them back into it before the next step."""
+    if not op.target.keeps_chains_wide:
+        report_partial_overflow(op, sums, sums.low, sums.high, sums.format)

@@ -116,8 +116,8 @@ def non_zero(op: Call, x: Range) -> Range:
     """Positions of the elements that are not zero; their number lies between those that cannot and that may be."""
     exact = x.values() if x.array is not None or (x.has_known_shape and x.size <= CELL_BUDGET) else None
     flushes = op.target.flushes_operands and x.format.is_float
-    if exact is not None and not (flushes and bool((np.abs(exact) < x.format.smallest_normal).any())):
-        return Range.constant(np.asarray(np.argwhere(exact).T, np.int64).reshape(x.rank, -1), INT64)
+    if exact is not None and not (flushes and bool(((exact != 0) & (np.abs(exact) < x.format.smallest_normal)).any())):
+        return Range.constant(np.argwhere(exact).T.astype(np.int64), INT64)
     x = affordable(x)
     smallest = x.format.smallest_normal if flushes else 0.0
     surely = (x.low > 0) & (x.low >= smallest) | (x.high < 0) & (x.high <= -smallest)

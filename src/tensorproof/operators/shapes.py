@@ -99,12 +99,11 @@ def eye_like(op: Call, x: Range) -> Range:
 @operator("Range", error=CORRECT)
 def range_(op: Call, start: Range, limit: Range, delta: Range) -> Range:
     """start + i * delta, i from 0 to before ceil((limit - start) / delta); the step keeps away from zero."""
-    format = start.format
-    # ONNX Range-27: 16-bit numbers are computed in float32.
-    inner = FLOAT32 if format.is_float and format.bits < 32 and op.attribute("stash_type", 1) == FLOAT32.onnx_code else format
-    if format.is_float and format.bits < 32 and op.attribute("stash_type", 1) == FLOAT64.onnx_code:
-        inner = FLOAT64
-    return _sequence(start, limit, delta, inner)
+    inner = start.format
+    if inner.is_float and inner.bits < 32:
+        # ONNX Range-27: 16-bit numbers are computed in a wider format.
+        inner = FLOAT64 if op.attribute("stash_type", 1) == FLOAT64.onnx_code else FLOAT32
+    return _sequence(op, start, limit, delta, inner)
 
 
 @range_.hazard(RANGE_STEP_OF_ZERO, gives=UNDEFINED, operand=2)
@@ -116,7 +115,7 @@ def _(op: Call, start: Range, limit: Range, delta: Range) -> Mask:
 def contrib_range(op: Call, start: Range, limit: Range, delta: Range | None = None) -> Range:
     """start + i * delta, i from 0 to before ceil((limit - start) / delta); the step keeps away from zero."""
     step = Range.constant(np.ones((), start.format.dtype), start.format) if delta is None else delta
-    return _sequence(start, limit, step, start.format)
+    return _sequence(op, start, limit, step, start.format)
 
 
 @contrib_range.hazard(RANGE_STEP_OF_ZERO, gives=UNDEFINED, operand=2)
@@ -124,33 +123,40 @@ def _(op: Call, start: Range, limit: Range, delta: Range | None = None) -> Mask:
     return False if delta is None else delta.contains(0.0)
 
 
-def _sequence(start: Range, limit: Range, delta: Range, inner: Format) -> Range:
-    """The elements, computed in the format `inner`: by products, by repeated addition, or from the first difference."""
+def _sequence(op: Call, start: Range, limit: Range, delta: Range, inner: Format) -> Range:
+    """The elements, computed in the format `inner`."""
     format = start.format
-    exact = [x.integers() for x in (start, limit, delta)] if format.is_integer else [None]
+    if any(x.has_special for x in (start, limit, delta)):
+        return Range.top((Span(0, None),), format)
+    exact = [x.integers() if format.is_integer else None for x in (start, limit, delta)]
     if all(value is not None for value in exact):
         first, last, step = (int(value.reshape(())) for value in exact if value is not None)
         if step and len(range(first, last, step)) <= FOLD_LIMIT:
             return Range.constant(np.arange(first, last, step, np.int64).astype(format.dtype), format)
-    ends = [_interval(x) for x in (start, limit, delta)]
-    steps = _steps(*ends[2], 1.0 if format.is_integer else inner.smallest_subnormal)
-    lengths = [_length(a, b, d, inner) for d in steps for a in ends[0] for b in ends[1]]
-    longest = None if None in lengths else max(n for n in lengths if n is not None)
-    shortest = min((n for n in lengths if n is not None), default=0)
-    if ends[2][0] < 0 < ends[2][1] or ends[2] == (0.0, 0.0):
-        shortest = 0
-    if longest is not None and longest == shortest <= CELL_BUDGET:
-        return _elements(ends[0], steps, longest, format, inner)
-    size: Size = shortest if shortest == longest else Span(shortest, longest)
-    return _hull(ends[0], ends[1], steps, size, longest, format, inner)
+    a, b, d = ((float(x.low.min()), float(x.high.max())) for x in (start, limit, delta))
+    steps = _without_zero(*d, inner.smallest_subnormal if format.is_float else 1.0)
+    lengths = {n for step in steps for first in a for last in b for n in _lengths(first, last, step, inner)}
+    shortest, longest = min(lengths), max(lengths)
+    if shortest == longest <= CELL_BUDGET:
+        return _elements(op, a, steps, longest, format, inner)
+    size = Span(shortest, longest if longest <= 2**53 else None)
+    low = min(a[0] if steps[-1] > 0 else np.inf, b[0] if steps[0] < 0 else np.inf)
+    high = max(a[1] if steps[0] < 0 else -np.inf, b[1] if steps[-1] > 0 else -np.inf)
+    if format.is_integer:
+        # The limit itself is left out.
+        low = low if a[0] <= low else low + 1
+        high = high if a[1] >= high else high - 1
+        return Range.uniform((size if shortest < longest else shortest,), format, min(low, high), high)
+    if size.high is None:
+        return Range.uniform((size,), format, format.low, format.high)
+    # As `_sequence_error`, with every element as large as the largest: a step is at most twice that.
+    flushed = inner.smallest_normal if op.target.flushes_results else 0.0
+    error = (longest + 2.0) * (8.0 * max(abs(low), abs(high)) * inner.unit_roundoff + flushed)
+    return Range.uniform((size if shortest < longest else shortest,), format, low - error, high + error)
 
 
-def _interval(x: Range) -> tuple[float, float]:
-    return float(x.low.min()), float(x.high.max())
-
-
-def _steps(low: float, high: float, tiny: float) -> tuple[float, ...]:
-    """The ends of the interval of steps, without zero: those of its negative and of its positive part."""
+def _without_zero(low: float, high: float, tiny: float) -> tuple[float, ...]:
+    """The ends, in order, of the negative and of the positive part of an interval of steps."""
     parts: list[float] = []
     if low < 0:
         parts += [low, min(high, -tiny)]
@@ -159,37 +165,58 @@ def _steps(low: float, high: float, tiny: float) -> tuple[float, ...]:
     return tuple(parts)
 
 
-def _length(start: float, limit: float, step: float, format: Format) -> int | None:
-    """The number of elements; None if the quotient rounds to more than can be counted.
-
-    Assumes that implementations evaluate (limit - start) / delta exactly, in float64, or with a difference in the format;
-    where these disagree the largest is taken for the longest and the smallest cannot be told apart: see `_lengths`.
-    """
-    lengths = _lengths(start, limit, step, format)
-    return None if max(lengths) > 2**53 else max(lengths)
-
-
-def _lengths(start: float, limit: float, step: float, format: Format) -> tuple[int, ...]:
-    quotients = [(Fraction(limit) - Fraction(start)) / Fraction(step)]
-    return tuple(max(math.ceil(q), 0) for q in quotients)
+def _lengths(start: float, limit: float, step: float, format: Format) -> set[int]:
+    """The numbers of elements that implementations find: exactly, in float64, or with steps rounded into the format."""
+    difference = Fraction(limit) - Fraction(start)
+    quotients = {difference / Fraction(step)}
+    if format.is_float:
+        rounded = float(format.round_nearest(np.float64(limit) - np.float64(start)))
+        for numerator in (limit - start, rounded):
+            with np.errstate(all="ignore"):
+                quotient = float(np.float64(numerator) / np.float64(step))
+            both = quotient, float(format.round_nearest(np.float64(quotient)))
+            quotients |= {Fraction(q) for q in both if np.isfinite(q)}
+    return {max(math.ceil(q), 0) for q in quotients}
 
 
 def _elements(
-    start: tuple[float, float], steps: tuple[float, ...], count: int, format: Format, inner: Format
+    op: Call, start: tuple[float, float], steps: tuple[float, ...], count: int, format: Format, inner: Format
 ) -> Range:
-    raise NotImplementedError
+    """Element by element: the number of elements is known."""
+    index = np.arange(count, dtype=np.float64)
+    low, high = start[0] + index * min(steps), start[1] + index * max(steps)
+    if format.is_float and count > 1:
+        sizes = np.maximum(np.abs(low), np.abs(high))
+        is_point = start[0] == start[1] and len(set(steps)) == 1
+        if not (is_point and _is_on_grid(start[0], steps[0], float(sizes.max()), inner)):
+            error = _sequence_error(op, sizes, max(map(abs, steps)), inner)
+            # The first element is the start itself, the second one correctly rounded sum.
+            error[: 2 if inner is format else 1] = 0.0
+            low, high = low - error, high + error
+    return Range.elements(format, low, high)
 
 
-def _hull(
-    start: tuple[float, float],
-    limit: tuple[float, float],
-    steps: tuple[float, ...],
-    size: Size,
-    longest: int | None,
-    format: Format,
-    inner: Format,
-) -> Range:
-    raise NotImplementedError
+def _is_on_grid(start: float, step: float, size: float, format: Format) -> bool:
+    """Whether all multiples and sums are exact: start and step are multiples of a unit that fits the format's digits."""
+    units = [math.ldexp(1.0, _last_bit(value)) for value in (start, step) if value]
+    return (size + abs(step)) / min(units) <= 2.0**format.digits
 
 
-__all__ = ["Array"]
+def _last_bit(value: float) -> int:
+    """The exponent of the last digit that is set."""
+    numerator, denominator = value.as_integer_ratio()
+    return (numerator & -numerator).bit_length() - denominator.bit_length()
+
+
+def _sequence_error(op: Call, values: Array, step: float, format: Format) -> Array:
+    """A bound on the rounding error of each element of a sequence with these largest absolute values.
+
+    Repeated addition rounds every element on the way; start + i * step rounds the product and the sum; NumPy multiplies the
+    difference of the first two elements, which is off by one rounding of the second element and one of the difference.
+    """
+    index = np.arange(len(values), dtype=np.float64)
+    added = np.cumsum(values)
+    multiplied = index * (values[1] + 3.0 * step) + values
+    flushed = format.smallest_normal if op.target.flushes_results else 0.0
+    own = 2.0**-51 * (values + index * step)
+    return np.maximum(added, multiplied) * format.unit_roundoff * 1.01 + own + index * flushed

@@ -29,7 +29,8 @@ class Box(NamedTuple):
         return Box(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
     def units(self, start: int, stop: int) -> Box:
-        return Box(self.low[..., start:stop], self.high[..., start:stop])
+        low = self.low[..., start:stop]
+        return Box(low, low if self.high is self.low else self.high[..., start:stop])
 
     def within(self, other: Box) -> bool:
         return bool(((other.low <= self.low) & (self.high <= other.high)).all())
@@ -84,7 +85,7 @@ def _softplus(x: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Function:
-    """An activation f(x, alpha, beta): its critical points, the ends of its values, and a bound on its absolute error.
+    """An activation f(x, alpha, beta): a bound on its absolute error, the ends of its values, its critical points and values.
 
     `error` is in units of the unit roundoff, from the terms that the formula of the standard adds up.
     """
@@ -93,7 +94,7 @@ class _Function:
     error: Callable[[Array, float, float], Array]
     low: Callable[[float], float] = lambda alpha: -np.inf
     high: Callable[[float], float] = lambda alpha: np.inf
-    critical: Callable[[float], tuple[float, ...]] = lambda alpha: ()
+    critical: Callable[[float], tuple[tuple[float, float], ...]] = lambda alpha: ()
     uses: tuple[bool, bool] = (False, False)
     defaults: tuple[tuple[float, float], ...] = ((0.0, 0.0),)
     operator: str = ""
@@ -112,7 +113,7 @@ def _affine_error(x: Array, alpha: float, beta: float) -> Array:
     return 4.0 * (np.abs(alpha * x) + abs(beta))
 
 
-#: The activations of the standard (ONNX RNN-22). Where a runtime's default differs from the standard's, both are listed.
+#: The activations of the standard (ONNX RNN-22). Where a runtime's default differs from the standard's, both stand here.
 ACTIVATIONS: dict[str, _Function] = {
     "relu": _Function(lambda x, a, b: np.maximum(x, 0.0), _none),
     "tanh": _Function(lambda x, a, b: np.tanh(x), _bounded, lambda a: -1.0, lambda a: 1.0, operator="Tanh"),
@@ -123,15 +124,15 @@ ACTIVATIONS: dict[str, _Function] = {
     "leakyrelu": _Function(
         lambda x, a, b: np.where(x < 0.0, a * x, x),
         lambda x, a, b: 2.0 * np.abs(a * x),
-        critical=lambda a: (0.0,),
+        critical=lambda a: ((0.0, 0.0),),
         uses=(True, False),
         defaults=((0.01, 0.0),),
     ),
     "thresholdedrelu": _Function(
-        # At the threshold the standard and ONNX Runtime differ: both sides of the jump are critical.
+        # At the threshold itself the standard and ONNX Runtime differ.
         lambda x, a, b: np.where(x > a, x, 0.0),
         _none,
-        critical=lambda a: (a, float(np.nextafter(a, np.inf))),
+        critical=lambda a: ((a, a), (a, 0.0)),
         uses=(True, False),
         defaults=((1.0, 0.0), (0.0, 0.0)),
     ),
@@ -155,12 +156,14 @@ ACTIVATIONS: dict[str, _Function] = {
     "elu": _Function(
         lambda x, a, b: np.where(x < 0.0, a * np.expm1(np.minimum(x, 0.0)), x),
         lambda x, a, b: np.where(x < 0.0, 8.0 * abs(a), 0.0),
-        critical=lambda a: (0.0,),
+        critical=lambda a: ((0.0, 0.0),),
         uses=(True, False),
         defaults=((1.0, 0.0),),
     ),
     "softsign": _Function(lambda x, a, b: x / (1.0 + np.abs(x)), _bounded, lambda a: -1.0, lambda a: 1.0),
-    "softplus": _Function(lambda x, a, b: _softplus(x), lambda x, a, b: 8.0 * np.maximum(_softplus(x), 1.0), lambda a: 0.0),
+    "softplus": _Function(
+        lambda x, a, b: _softplus(x), lambda x, a, b: 8.0 * np.maximum(_softplus(x), 1.0), lambda a: 0.0
+    ),
 }
 
 
@@ -196,7 +199,7 @@ def read_activations(op: Call, defaults: Sequence[str], directions: int) -> list
 
 
 def _choices(names: Sequence[str], values: Sequence[float], which: int) -> list[list[float]]:
-    """For each activation the values that its parameter may mean: the next unused one, or the one at its own position."""
+    """For each activation what its parameter may be: the next value that is not used yet, or the one at its position."""
     left = list(values)
     result: list[list[float]] = []
     for index, name in enumerate(names):
@@ -222,6 +225,8 @@ class Arithmetic:
         self.clip = clip
         self.records = True
         self.worst: Box | None = None
+        #: The memory at the start of a number of steps that are taken at once.
+        self.origin: tuple[Box, float] | None = None
         flushes = op.target.flushes_results or op.target.flushes_operands
         self.tiny = format.smallest_normal if flushes else format.smallest_subnormal
         self.roundoff = format.unit_roundoff + 2.0**-53
@@ -280,9 +285,8 @@ class Arithmetic:
     def _image(self, entry: _Function, x: Box, alpha: float, beta: float) -> Box:
         ends = entry.function(x.low, alpha, beta), entry.function(x.high, alpha, beta)
         low, high = np.minimum(*ends), np.maximum(*ends)
-        for point in entry.critical(alpha):
-            inside = (x.low < point) & (point < x.high)
-            value = entry.function(np.asarray(point), alpha, beta)
+        for point, value in entry.critical(alpha):
+            inside = (x.low <= point) & (point <= x.high)
             low = np.where(inside, np.minimum(low, value), low)
             high = np.where(inside, np.maximum(high, value), high)
         error = np.maximum(entry.error(x.low, alpha, beta), entry.error(x.high, alpha, beta)) * self.roundoff
@@ -311,8 +315,8 @@ class Arithmetic:
         weight = np.maximum(np.abs(1.0 - share.low), np.abs(1.0 - share.high))
         magnitude = weight * a.magnitude + share.magnitude * b.magnitude
         result = self.rounded(low, high, 4.0 * self.roundoff * magnitude + 4.0 * self.tiny)
-        # A weighted mean of numbers up to a power of two M stays below M even after rounding: fl(1 - s) + s rounds to at
-        # most 1 (1 - s is exact from s = 1/2 on, and off by at most half an ulp of numbers below 1 before).
+        # A weighted mean of numbers up to a power of two M does not exceed M even after rounding: fl(1 - s) + s rounds to
+        # at most 1 (1 - s is exact from s = 1/2 on, and off by at most half an ulp of numbers below 1 before).
         mean = (share.low >= 0.0) & (share.high <= 1.0)
         most = _power_above(np.maximum(a.high, b.high))
         least = -_power_above(np.maximum(-a.low, -b.low))
@@ -332,6 +336,10 @@ class Arithmetic:
         fades = (keep.low >= 0.0) & (keep.high <= 1.0)
         most = self._absorbing(np.maximum(memory.high, 0.0), new.high)
         least = -self._absorbing(np.maximum(-memory.low, 0.0), -new.low)
+        if self.origin is not None:
+            start, steps = self.origin
+            most = np.minimum(most, self._accumulated(np.maximum(start.high, 0.0), new.high, steps))
+            least = np.maximum(least, -self._accumulated(np.maximum(-start.low, 0.0), -new.low, steps))
         return Box(
             np.where(fades, np.maximum(result.low, least), result.low),
             np.where(fades, np.minimum(result.high, most), result.high),
@@ -340,6 +348,11 @@ class Arithmetic:
     def _absorbing(self, memory: Array, addend: Array) -> Array:
         addend = np.maximum(addend, 0.0) * (1.0 + 2.0 * self.roundoff) + self.tiny
         return np.maximum(memory, np.ldexp(addend, self.digits + 1) * (1.0 + 2.0 ** (1 - self.format.digits)))
+
+    def _accumulated(self, start: Array, addend: Array, steps: float) -> Array:
+        """At most this after a number of steps that add at most the same each: (start + n A) (1 + 3 u)^n."""
+        addend = np.maximum(addend, 0.0) * (1.0 + 2.0 * self.roundoff) + 3.0 * self.tiny
+        return (start + steps * addend) * np.exp(steps * np.log1p(3.0 * self.roundoff)) * (1.0 + 2.0**-40)
 
     def report(self) -> None:
         """Report the sums that can leave the format, if any."""

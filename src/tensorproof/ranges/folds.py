@@ -7,14 +7,15 @@ whose size is known only to lie between two numbers has one cell, which counts b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import Array, Format
 from tensorproof.operators.table import Call
-from tensorproof.ranges.grid import Cuts, Size, cell_sizes, largest, smallest
-from tensorproof.ranges.range import INFINITIES, NAN, Flags, Range
+from tensorproof.ranges.grid import Cuts, Grid, Size, cell_sizes, largest, regrid, smallest
+from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Flags, Range
 
 
 def reduced_axes(op: Call, x: Range, operand: Range | None) -> tuple[int, ...]:
@@ -167,3 +168,20 @@ class Fold:
 def sum_flags(flags: Flags) -> Flags:
     """What a sum can be whose terms may be these special values."""
     return flags | np.where((flags & INFINITIES) == INFINITIES, np.uint8(NAN), np.uint8(0))
+
+
+def product_flags(flags: Flags) -> Flags:
+    """What a sum of products can be whose factors may be these special values: infinities meet zeros and each other."""
+    return np.where((flags & INFINITIES) != 0, np.uint8(SPECIALS), flags & np.uint8(NAN))
+
+
+def onto_grid(array: Any, old: Grid, new: Grid) -> Any:
+    """An array over a grid (or one that broadcasts to it) on finer cells."""
+    for axis, (before, after) in enumerate(zip(old, new)):
+        if after is None or before is after or array.shape[axis] == len(after) - 1:
+            continue
+        if before is None or array.shape[axis] == 1:
+            array = np.repeat(array, len(after) - 1, axis=axis)
+        else:
+            array = regrid(array, axis, before, after)
+    return array

@@ -52,7 +52,8 @@ def summation_error(
     lost = accumulator.smallest_normal if flushes else accumulator.smallest_subnormal if products else 0.0
     if not products:
         analysis = np.where(count > 1.0, analysis, 0.0)
-    error = (roundings * accumulator.unit_roundoff + analysis) * magnitude * (1.0 + 2.0**-20)
+    growth = (roundings * accumulator.unit_roundoff + analysis) * (1.0 + 2.0**-20)
+    error = np.where(growth > 0.0, growth * magnitude, 0.0)
     # A sum of zeros is exact: only terms that are there can underflow.
     return error + np.where(magnitude > 0.0, count * (lost + (2.0**-1074 if products else 0.0)) * amplified, 0.0)
 

@@ -6,9 +6,9 @@ Names stand in it as they are in the model; JSON's own escapes keep them harmles
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tensorproof.findings import SCHEMA_VERSION, Report, number
 
@@ -35,9 +35,10 @@ def _strict(value: Any) -> Any:
     if isinstance(value, float):
         return number(value)
     if isinstance(value, Mapping):
-        return {_strict(str(key)): _strict(item) for key, item in value.items()}
+        entries = cast("Mapping[Any, Any]", value)
+        return {_strict(str(key)): _strict(item) for key, item in entries.items()}
     if isinstance(value, Sequence | set | frozenset):
-        return [_strict(item) for item in value]
+        return [_strict(item) for item in cast("Iterable[Any]", value)]
     if callable(getattr(value, "tolist", None)):  # a NumPy scalar or array
         return _strict(value.tolist())
     return str(value)

@@ -54,7 +54,7 @@ def _suite(parent: ElementTree.Element, report: Report, sources: SourceTree) -> 
         reasons = [
             f"{count(len(n), 'node')}, {one_line(r)}: {names(n)}" for r, n in not_analysed(coverage.not_analysed)
         ]
-        reasons += [one_line(remark) for remark in coverage.remarks]
+        reasons += [f"remark: {one_line(remark)}" for remark in coverage.remarks]
         ElementTree.SubElement(case, "skipped", message=reasons[0]).text = "\n".join(reasons)
     seconds = sum(value for value in report.times.values() if math.isfinite(value))
     counts = {"tests": len(suite.findall("testcase")), "failures": failures, "errors": 0, "skipped": skipped}

@@ -10,7 +10,6 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -37,8 +36,7 @@ def render(reports: Sequence[Report], *, source_root: Path | None = None) -> str
     rules = _rules(reports)
     index = {code: position for position, code in enumerate(rules)}
     driver: Object = {"name": "tensorproof", "rules": [_rule(rule) for rule in rules.values()]}
-    with suppress(metadata.PackageNotFoundError):
-        driver["version"] = metadata.version("tensorproof")
+    driver |= _version()
     run: Object = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -57,6 +55,14 @@ def render(reports: Sequence[Report], *, source_root: Path | None = None) -> str
 def message_text(text: str) -> str:
     """Plain text for a message: braces are doubled (3.11.5), and nothing in it reads as a link (3.11.6)."""
     return one_line(text).replace("{", "{{").replace("}", "}}").replace("](", "] (")
+
+
+def _version() -> Object:
+    from importlib import metadata  # slow to import
+
+    with suppress(metadata.PackageNotFoundError):
+        return {"version": metadata.version("tensorproof")}
+    return {}
 
 
 # -- rules and notifications ------------------------------------------------------------------------------------------

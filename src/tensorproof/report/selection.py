@@ -35,7 +35,7 @@ class Selection:
     ignore: tuple[Selector, ...] = ()
 
     def shows(self, finding: Finding, *, weights_fixed: bool = True) -> bool:
-        """Whether the user wants the finding. The longer prefix wins (`NUM203` over `NUM2`), an ignore over its equal."""
+        """Whether the user wants it: the longer prefix wins (`NUM203` over `NUM2`), and an ignore over its equal."""
         code = finding.rule.code
         if any(s.nodes is not None and s.covers(code) and fnmatchcase(finding.node, s.nodes) for s in self.ignore):
             return False

@@ -166,7 +166,7 @@ def _root(page: Page, finding: Finding, sources: SourceTree) -> None:
 
 def bracket(finding: Finding) -> str:
     """What real runs came to, what the analysis bounds it by, and the limit between fine and failed."""
-    reached = "reached in no run" if finding.reached is None else f"reached {interval(*finding.reached)}"
+    reached = "no runs" if finding.reached is None else f"reached {interval(*finding.reached)}"
     limit = "" if finding.limit is None else f", limit {number(finding.limit)}"
     return f"{reached}, bound {interval(finding.low, finding.high)}{limit}"
 
@@ -274,7 +274,7 @@ def _coverage(page: Page, report: Report) -> None:
         rest = sum(len(nodes) for _, nodes in groups[SHOWN:])
         page.field("", f"not analysed: {count(rest, 'node')} for {count(len(groups) - SHOWN, 'other reason')}")
     for remark in coverage.remarks:
-        page.field("", one_line(remark))
+        page.field("", f"remark: {one_line(remark)}")
     conditional = len(report.proven_safe_if)
     also = f"; {count(conditional, 'node')} only if the defects before them do not occur" if conditional else ""
     page.field("proven", f"{count(len(report.proven_safe), 'node')} safe{also}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,7 +72,7 @@ def seed(
         opsets.append(helper.make_opsetid(domain, 1))
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     return Seed(
-        name=name or f"{operator}-{opset}-{abs(hash(repr(attributes))) % 10_000}",
+        name=name or f"{operator}-{opset}-{zlib.crc32(repr((attributes, [a.shape for a in arrays.values()])).encode()):08x}",
         operator=operator,
         domain=domain,
         model=model,

@@ -1,0 +1,250 @@
+"""Steps of optimisers (ai.onnx.preview.training): gradients divided by a root of their own squares.
+
+The quotient g / (sqrt(h + g^2) + epsilon) is bounded as one function, so that a gradient and its own square do not drift
+apart. Everything else is composed of the element-wise operators, whose hazards count as the step's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tensorproof.formats import Array
+from tensorproof.operators.arithmetic import add, mul, sub
+from tensorproof.operators.exponential import sqrt
+from tensorproof.operators.table import CORRECT, Call, Error, Operator, operator
+from tensorproof.ranges.elementwise import piecewise
+from tensorproof.ranges.range import SPECIALS, Range, align
+from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
+from tensorproof.rules.division_by_zero import DIVISION_BY_ZERO
+
+_DOMAIN = "ai.onnx.preview.training"
+
+
+def _step(name: str, block: Callable[..., Range], error: Error = CORRECT) -> Operator:
+    """A step inside an optimiser: evaluated and rounded like an operator, but not in the table."""
+    return Operator(name, _DOMAIN, block, error, ARITHMETIC_OVERFLOW, None, None, None, (), False, ())
+
+
+def _constant(value: Any, like: Range) -> Range:
+    """An attribute in the tensor's format."""
+    return Range.constant(np.asarray(value, like.format.dtype), like.format)
+
+
+def _square(op: Call, x: Range) -> Range:
+    return piecewise(x, np.square, (0.0,))
+
+
+_SQUARE = _step("Square", _square)
+
+
+def _weighted(op: Call, factor: float, x: Range) -> Range:
+    """factor * x; exact where the factor is 0 or 1."""
+    if factor == 1.0:
+        return x
+    if factor == 0.0:
+        return Range.uniform(x.shape, x.format, 0.0, 0.0, x.any_special)
+    return op.apply(mul, _constant(factor, x), x)
+
+
+def _regularised(op: Call, x: Range, gradient: Range) -> Range:
+    """norm_coefficient * x + gradient."""
+    coefficient = float(op.attribute("norm_coefficient", 0.0))
+    return gradient if coefficient == 0.0 else op.apply(add, _weighted(op, coefficient, x), gradient)
+
+
+def _groups(tensors: tuple[Range, ...], kinds: int) -> list[tuple[Range, ...]]:
+    """Inputs x1, x2, g1, g2, ... as (x1, g1, ...), (x2, g2, ...)."""
+    count = len(tensors) // kinds
+    return [tensors[number :: count] for number in range(count)] if count else []
+
+
+def _by_kind(results: list[tuple[Range, ...]]) -> tuple[Range, ...]:
+    """The results of several tensors, those of one kind together."""
+    return tuple(part for kind in zip(*results) for part in kind)
+
+
+# -- Adagrad -----------------------------------------------------------------------------------------------------------
+
+
+@operator("Adagrad", domain=_DOMAIN, composed_of=(add, mul, sub, sqrt), hazards=(DIVISION_BY_ZERO,))
+def adagrad(op: Call, rate: Range, count: Range, *tensors: Range) -> tuple[Range, ...]:
+    """x - r g / (sqrt(h + g^2) + epsilon): the quotient increases in g and lies in [-1, 1]."""
+    slowed = _decayed(op, rate, count)
+    return _by_kind([_adagrad(op, slowed, *tensors) for tensors in _groups(tensors, 3)])
+
+
+def _adagrad(op: Call, rate: Range, x: Range, gradient: Range, squares: Range) -> tuple[Range, Range]:
+    gradient = _regularised(op, x, gradient)
+    total = op.apply(add, squares, op.apply(_SQUARE, gradient))
+    epsilon = float(op.attribute("epsilon", 1e-6))
+    op.apply(sqrt, total)
+    ratio = _quotient(op, gradient, gradient.replace(*_zero(gradient), None), squares, (0.0, 1.0, 1.0, 1.0), epsilon, rate)
+    return op.apply(sub, x, ratio), total
+
+
+def _zero(x: Range) -> tuple[Array, Array]:
+    return np.zeros_like(x.low), np.zeros_like(x.low)
+
+
+def _decayed(op: Call, rate: Range, count: Range) -> Range:
+    """R / (1 + T * decay_factor)."""
+    factor = float(op.attribute("decay_factor", 0.0))
+    if factor == 0.0:
+        return rate
+    aligned = align(rate, count)
+    (lr, lt), (hr, ht) = aligned.lows, aligned.highs
+    divisors = 1.0 + lt * factor, 1.0 + ht * factor
+    low, high = np.minimum(*divisors), np.maximum(*divisors)
+    op.report(DIVISION_BY_ZERO, 1, count, bool(((low <= 0) & (high >= 0)).any()), gives=SPECIALS)
+    quotients = [end / divisor for end in (lr, hr) for divisor in (low, high)]
+    exact = aligned.result(rate.format, np.minimum.reduce(quotients), np.maximum.reduce(quotients))
+    return op.apply(_FEW_ROUNDINGS, exact)
+
+
+def _same(op: Call, x: Range) -> Range:
+    return x
+
+
+#: A value that was computed exactly here and with up to eight roundings by a runtime, none of which cancels another.
+_FEW_ROUNDINGS = _step("Quotient", _same, Error(8.0))
+
+
+# -- the quotient of a momentum and a root of squares ------------------------------------------------------------------
+
+
+def _quotient(
+    op: Call,
+    gradient: Range,
+    momentum: Range,
+    squares: Range,
+    factors: tuple[float, float, float, float],
+    epsilon: float,
+    rate: Range,
+) -> Range:
+    """rate * (a v + b g) / (sqrt(c h + d g^2) + epsilon) for factors a, b, c, d that are not negative."""
+    a, b, c, d = factors
+    aligned = align(gradient, momentum, squares)
+    (lg, lv, lh), (hg, hv, hh) = aligned.lows, aligned.highs
+    low_h, high_h = np.maximum(c * lh, 0.0), np.maximum(c * hh, 0.0)
+    low_v, high_v = a * lv, a * hv
+    smallest = np.where((lg <= 0) & (hg >= 0), 0.0, np.minimum(np.abs(lg), np.abs(hg)))
+    divisor = np.sqrt(low_h + d * smallest**2) + epsilon
+    if np.any(divisor <= 0):
+        op.report(DIVISION_BY_ZERO, 2, aligned.result(gradient.format, divisor, divisor), divisor <= 0, gives=SPECIALS)
+    tiny = gradient.format.smallest_subnormal
+
+    def value(v: Array, h: Array, g: Array) -> Array:
+        return (v + b * g) / np.maximum(np.sqrt(h + d * g * g) + epsilon, tiny)
+
+    # Increasing in v; in h by the sign of the numerator; in g up to one extremum on the side of v's sign.
+    low = np.minimum.reduce([value(low_v, h, g) for h in (low_h, high_h) for g in _candidates(low_v, h, lg, hg, b, d, epsilon)])
+    high = np.maximum.reduce(
+        [value(high_v, h, g) for h in (low_h, high_h) for g in _candidates(high_v, h, lg, hg, b, d, epsilon)]
+    )
+    special = None
+    if gradient.has_special or momentum.has_special or squares.has_special:
+        flags = aligned.specials[0] | aligned.specials[1] | aligned.specials[2]
+        special = np.where(flags != 0, np.uint8(SPECIALS), np.uint8(0))
+    ratio = op.apply(_FEW_ROUNDINGS, aligned.result(gradient.format, low, high, special))
+    return op.apply(mul, rate, ratio)
+
+
+def _candidates(v: Array, h: Array, low: Array, high: Array, b: float, d: float, epsilon: float) -> list[Array]:
+    """Both ends of the gradient, zero, and the extremum of (v + b g) / (sqrt(h + d g^2) + epsilon) inside.
+
+    Its derivative vanishes where b h + b epsilon s = v d g with s = sqrt(h + d g^2); squared, a quadratic in g.
+    """
+    points = [low, high, np.clip(0.0, low, high)]
+    if b == 0.0 or d == 0.0:
+        return points
+    # (v^2 d^2 - b^2 e^2 d) g^2 - 2 v d b h g + b^2 h (h - e^2) = 0
+    first = v * v * d * d - b * b * epsilon * epsilon * d
+    half = v * d * b * h
+    constant = b * b * h * (h - epsilon * epsilon)
+    root = np.sqrt(np.maximum(half * half - first * constant, 0.0))
+    for numerator in (half + root, half - root):
+        point = np.nan_to_num(numerator / np.where(first == 0, np.nan, first), nan=0.0)
+        points.append(np.clip(point, low, high))
+    return points
+
+
+# -- Adam --------------------------------------------------------------------------------------------------------------
+
+
+@operator("Adam", domain=_DOMAIN, composed_of=(add, mul, sub, sqrt), hazards=(DIVISION_BY_ZERO,))
+def adam(op: Call, rate: Range, count: Range, *tensors: Range) -> tuple[Range, ...]:
+    """x - r v / (sqrt(h) + epsilon) with running means v of g and h of g^2, bounded as one function of g, v and h."""
+    adjusted = _bias_corrected(op, rate, count)
+    return _by_kind([_adam(op, adjusted, *tensors) for tensors in _groups(tensors, 4)])
+
+
+def _adam(op: Call, rate: Range, x: Range, gradient: Range, mean: Range, squares: Range) -> tuple[Range, Range, Range]:
+    alpha, beta = float(op.attribute("alpha", 0.9)), float(op.attribute("beta", 0.999))
+    gradient = _regularised(op, x, gradient)
+    new_mean = op.apply(add, _weighted(op, alpha, mean), _weighted(op, 1.0 - alpha, gradient))
+    new_squares = op.apply(add, _weighted(op, beta, squares), _weighted(op, 1.0 - beta, op.apply(_SQUARE, gradient)))
+    op.apply(sqrt, new_squares)
+    factors = alpha, 1.0 - alpha, beta, 1.0 - beta
+    if min(factors) < 0:
+        factors = tuple(max(f, 0.0) for f in factors)  # type: ignore[assignment]
+    epsilon = float(op.attribute("epsilon", 1e-6))
+    moved = op.apply(sub, x, _quotient(op, gradient, mean, squares, factors, epsilon, rate))
+    return _weighted(op, 1.0 - float(op.attribute("norm_coefficient_post", 0.0)), moved), new_mean, new_squares
+
+
+def _bias_corrected(op: Call, rate: Range, count: Range) -> Range:
+    """R * sqrt(1 - beta^T) / (1 - alpha^T) from the first step on, R before."""
+    alpha, beta = float(op.attribute("alpha", 0.9)), float(op.attribute("beta", 0.999))
+    first, last = np.maximum(count.low, 1.0), np.maximum(count.high, 1.0)
+    above = np.sqrt(np.maximum(1.0 - beta**first, 0.0)), np.sqrt(np.maximum(1.0 - beta**last, 0.0))
+    below = 1.0 - alpha**first, 1.0 - alpha**last
+    op.report(DIVISION_BY_ZERO, 1, count, bool((count.high > 0).any() and (np.minimum(*below) <= 0).any()), gives=SPECIALS)
+    tiny = rate.format.smallest_subnormal
+    if bool((first == last).all()):
+        low = high = above[0] / np.maximum(below[0], tiny)
+    else:
+        low = np.minimum(*above) / np.maximum(np.maximum(*below), tiny)
+        high = np.maximum(*above) / np.maximum(np.minimum(*below), tiny)
+    never, always = count.high <= 0, count.low > 0
+    low = np.where(never, 1.0, np.where(always, low, np.minimum(low, 1.0)))
+    high = np.where(never, 1.0, np.where(always, high, np.maximum(high, 1.0)))
+    # 1 - beta^T cancels: a relative error u of the power becomes u / (1 - beta^T) of the difference.
+    amplified = 8.0 * rate.format.unit_roundoff * (1.0 + 1.0 / max(1.0 - alpha, tiny) + 1.0 / max(1.0 - beta, tiny))
+    factor = count.replace(low * (1.0 - amplified), high * (1.0 + amplified), None, rate.format)
+    exact = bool(never.all())
+    return rate if exact else op.apply(mul, rate, factor)
+
+
+# -- Momentum ----------------------------------------------------------------------------------------------------------
+
+
+@operator(
+    "Momentum",
+    domain=_DOMAIN,
+    composed_of=(add, mul, sub),
+    coarse="with a norm_coefficient, or Nesterov's rule, a tensor and its gradient appear twice",
+)
+def momentum(op: Call, rate: Range, count: Range, *tensors: Range) -> tuple[Range, ...]:
+    """x - r v with the running sum v of gradients, or Nesterov's form of it: linear in everything but r."""
+    return _by_kind([_momentum(op, rate, count, *tensors) for tensors in _groups(tensors, 3)])
+
+
+def _momentum(
+    op: Call, rate: Range, count: Range, x: Range, gradient: Range, speed: Range
+) -> tuple[Range, Range]:
+    alpha, beta = float(op.attribute("alpha", 0.0)), float(op.attribute("beta", 1.0))
+    gradient = _regularised(op, x, gradient)
+    slowed = _weighted(op, alpha, speed)
+    # In the first iteration the gradient counts fully (ONNX Momentum-1).
+    terms = [_weighted(op, beta, gradient)] if bool((count.high > 0).any()) else []
+    if bool((count.low <= 0).any()):
+        terms.append(gradient)
+    added = terms[0] if len(terms) == 1 else terms[0].join(terms[1])
+    new_speed = op.apply(add, slowed, added)
+    direction = new_speed
+    if op.attribute("mode", "standard") == "nesterov":
+        direction = op.apply(add, gradient, _weighted(op, alpha, new_speed))
+    return op.apply(sub, x, op.apply(mul, rate, direction)), new_speed

@@ -1,0 +1,220 @@
+"""Recurrent layers RNN, GRU and LSTM: one step of each cell. The iteration over time is in `ranges.recurrence`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorproof.formats import Array
+from tensorproof.operators.table import Call, operator
+from tensorproof.ranges.cells import Activation, Box, Term, product
+from tensorproof.ranges.range import Range
+from tensorproof.ranges.recurrence import Inputs, Layer, State, Step, Weights
+from tensorproof.ranges.sums import interval_product
+from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+_COARSE = "gates share their operands: each is bounded on its own"
+
+#: Slopes and their products are followed up to this many numbers per step.
+SLOPES = 1 << 20
+
+
+@operator("RNN", hazards=(ACCUMULATION_OVERFLOW,), coarse=_COARSE)
+def rnn(
+    op: Call,
+    x: Range,
+    w: Range,
+    r: Range,
+    b: Range | None = None,
+    sequence_lens: Range | None = None,
+    initial_h: Range | None = None,
+) -> tuple[Range, ...]:
+    """H = f(X W' + H R' + Wb + Rb), step by step; f is Tanh by default."""
+    layer = Layer(op, 1, ("Tanh",), x, w, r, b, sequence_lens, (initial_h,))
+
+    def cell(weights: Weights, functions: Sequence[Activation]) -> Step:
+        def step(inputs: Inputs, state: State) -> State:
+            total = layer.arithmetic.total(inputs.term, layer.recurrent(state[0], weights.recurrent), *weights.biases)
+            return (layer.arithmetic.activated(functions[0], total),)
+
+        return step
+
+    return layer.run(cell)
+
+
+@operator("GRU", hazards=(ACCUMULATION_OVERFLOW,), coarse=_COARSE)
+def gru(
+    op: Call,
+    x: Range,
+    w: Range,
+    r: Range,
+    b: Range | None = None,
+    sequence_lens: Range | None = None,
+    initial_h: Range | None = None,
+) -> tuple[Range, ...]:
+    """H = (1 - z) h + z H, a mean of the candidate h and the old state, step by step."""
+    layer = Layer(op, 3, ("Sigmoid", "Tanh"), x, w, r, b, sequence_lens, (initial_h,))
+    linear = bool(op.attribute("linear_before_reset", 0))
+
+    def cell(weights: Weights, functions: Sequence[Activation]) -> Step:
+        return _GruCell(layer, weights, functions, linear)
+
+    return layer.run(cell)
+
+
+class _GruCell:
+    """One step of a GRU. Where its slope in an input has one sign, the input's ends decide (monotonicity)."""
+
+    def __init__(self, layer: Layer, weights: Weights, functions: Sequence[Activation], linear: bool) -> None:
+        n = layer.units
+        self.layer = layer
+        self.arithmetic = layer.arithmetic
+        self.functions = functions
+        self.linear = linear
+        self.gates, self.candidate = weights.recurrent.units(0, 2 * n), weights.recurrent.units(2 * n, 3 * n)
+        of_inputs, of_state = weights.biases
+        self.gate_biases = of_inputs.units(0, 2 * n), of_state.units(0, 2 * n)
+        self.biases = of_inputs.units(2 * n, 3 * n), of_state.units(2 * n, 3 * n)
+        self.weights = [weights.inputs.units(k * n, (k + 1) * n) for k in range(3)]
+        known = [f.name for f in functions] == ["sigmoid", "tanh"] and self.arithmetic.clip is None
+        features = weights.inputs.low.shape[0]
+        work = layer.groups * features * n * (1 if linear else n)
+        self.follows_slopes = known and n == layer.hidden and work <= SLOPES
+
+    def __call__(self, inputs: Inputs, state: State) -> State:
+        hidden, n = state[0], self.layer.units
+        recurrent = self.layer.recurrent(hidden, self.gates)
+        sums = self.arithmetic.total(inputs.term.units(0, 2 * n), recurrent, *self.gate_biases)
+        both = self.arithmetic.activated(self.functions[0], sums)
+        update, reset = both.units(0, n), both.units(n, 2 * n)
+        of_inputs, of_state = self.biases
+        if self.linear:
+            inner = self.arithmetic.total(self.layer.recurrent(hidden, self.candidate), of_state)
+            terms = (product(reset, inner), of_inputs)
+        else:
+            inner = self.arithmetic.times(reset, hidden)
+            terms = (self.layer.recurrent(inner, self.candidate), of_state, of_inputs)
+        proposed = self._proposed(inputs.term.units(2 * n, 3 * n), terms)
+        result = self.arithmetic.mixed(update, proposed, hidden)
+        if not self.follows_slopes or bool((inputs.box.low == inputs.box.high).all()):
+            return (result,)
+        slopes = self._slopes(hidden, update, reset, proposed, inner)
+        # The rounding errors of all inputs in the box, not of those at its ends alone.
+        slack = 32.0 * self.arithmetic.roundoff * np.maximum(np.maximum(hidden.magnitude, proposed.magnitude), 1.0)
+        ends: list[Array] = []
+        for upper, lower in ((slopes.high <= 0.0, slopes.low >= 0.0), (slopes.low >= 0.0, slopes.high <= 0.0)):
+            chosen = _ends(inputs.box, upper, lower)
+            gate, value = (self._chosen(chosen, inputs.term, k) for k in (0, 2))
+            biases = [bias.units(0, n) for bias in self.gate_biases]
+            share = self.arithmetic.total(gate, recurrent.units(0, n), *biases)
+            share = self.arithmetic.activated(self.functions[0], share)
+            mean = self.arithmetic.mixed(share, self._proposed(value, terms), hidden)
+            ends.append(mean.high if ends else mean.low)
+        low, high = np.maximum(result.low, ends[0] - slack), np.minimum(result.high, ends[1] + slack)
+        return (Box(low, high),)
+
+    def _proposed(self, inputs: Term, terms: Sequence[Term]) -> Box:
+        return self.arithmetic.activated(self.functions[1], self.arithmetic.total(inputs, *terms))
+
+    def _slopes(self, hidden: Box, update: Box, reset: Box, proposed: Box, inner: Box) -> Box:
+        """Bounds of the derivative of every unit's new state by every input: groups x features x units.
+
+        H' = (1 - z) h + z H, so that dH' = (H - h) z' dSz + (1 - z) h' dSh, where Sz and Sh are the sums of the gates:
+        dSz = Wz and dSh = Wh + the part of the reset gate; sigmoid' = s (1 - s), tanh' = 1 - t^2.
+        """
+        by_update = _times(Box(hidden.low - proposed.high, hidden.high - proposed.low), _logistic_slope(update))
+        by_sum = _times(Box(1.0 - update.high, 1.0 - update.low), _tanh_slope(proposed))
+        through_reset = _times(inner if self.linear else hidden, _logistic_slope(reset))
+        of_update, of_reset, of_value = self.weights
+        if self.linear:
+            indirect = _times(_per_input(through_reset), of_reset)
+        else:
+            left = _times(_per_input(through_reset), of_reset)
+            low, high, _ = interval_product(left.low, left.high, self.candidate.low, self.candidate.high)
+            indirect = Box(low, high)
+        of_sum = Box(of_value.low + indirect.low, of_value.high + indirect.high)
+        first, second = _times(_per_input(by_update), of_update), _times(_per_input(by_sum), of_sum)
+        # Signs that depend on the rounding of the slopes themselves count as undecided.
+        margin = 2.0**-40 * (np.maximum(np.abs(first.low), first.high) + np.maximum(np.abs(second.low), second.high))
+        return Box(first.low + second.low - margin, first.high + second.high + margin)
+
+    def _chosen(self, chosen: Box, whole: Term, gate: int) -> Term:
+        """Products of inputs that differ from unit to unit with the weights of one gate."""
+        n = self.layer.units
+        terms = _times(chosen, self.weights[gate])
+        part = whole.units(gate * n, (gate + 1) * n)
+        return Term(terms.low.sum(axis=1), terms.high.sum(axis=1), part.magnitude, part.terms)
+
+
+def _per_input(box: Box) -> Box:
+    return Box(box.low[:, None, :], box.high[:, None, :])
+
+
+def _times(a: Box, b: Box) -> Box:
+    term = product(a, b)
+    return Box(term.low, term.high)
+
+
+def _ends(x: Box, upper: Array, lower: Array) -> Box:
+    """Inputs moved to their upper or lower ends, for each unit on its own."""
+    low, high = x.low[:, :, None], x.high[:, :, None]
+    return Box(np.where(upper, high, low), np.where(lower, low, high))
+
+
+def _logistic_slope(s: Box) -> Box:
+    ends = s.low * (1.0 - s.low), s.high * (1.0 - s.high)
+    most = np.where((s.low <= 0.5) & (s.high >= 0.5), 0.25, np.maximum(*ends))
+    return Box(np.minimum(*ends), most)
+
+
+def _tanh_slope(t: Box) -> Box:
+    ends = 1.0 - t.low**2, 1.0 - t.high**2
+    return Box(np.minimum(*ends), np.where((t.low <= 0.0) & (t.high >= 0.0), 1.0, np.maximum(*ends)))
+
+
+@operator("LSTM", hazards=(ACCUMULATION_OVERFLOW,), coarse=_COARSE)
+def lstm(
+    op: Call,
+    x: Range,
+    w: Range,
+    r: Range,
+    b: Range | None = None,
+    sequence_lens: Range | None = None,
+    initial_h: Range | None = None,
+    initial_c: Range | None = None,
+    p: Range | None = None,
+) -> tuple[Range, ...]:
+    """C = f C + i c and H = o h(C), step by step; gates i, o, f may see the memory C through peepholes."""
+    layer = Layer(op, 4, ("Sigmoid", "Tanh", "Tanh"), x, w, r, b, sequence_lens, (initial_h, initial_c), p)
+    arithmetic, n = layer.arithmetic, layer.units
+    coupled = bool(op.attribute("input_forget", 0))
+
+    def cell(weights: Weights, functions: Sequence[Activation]) -> Step:
+        def peephole(index: int, memory: Box) -> tuple[Term, ...]:
+            if weights.peepholes is None:
+                return ()
+            return (product(weights.peepholes.units(index * n, (index + 1) * n), memory),)
+
+        def step(inputs: Inputs, state: State) -> State:
+            hidden, memory = state
+            recurrent = layer.recurrent(hidden, weights.recurrent)
+
+            def gate(index: int, function: Activation, *more: Term) -> Box:
+                part = index * n, (index + 1) * n
+                own = inputs.term.units(*part), recurrent.units(*part), *(bias.units(*part) for bias in weights.biases)
+                return arithmetic.activated(function, arithmetic.total(*own, *more))
+
+            gain = gate(0, functions[0], *peephole(0, memory))
+            value = gate(3, functions[1])
+            if coupled:
+                updated = arithmetic.mixed(gain, memory, value)
+            else:
+                keep = gate(2, functions[0], *peephole(2, memory))
+                updated = arithmetic.remembered(keep, memory, gain, value)
+            output = gate(1, functions[0], *peephole(1, updated))
+            return arithmetic.times(output, arithmetic.activated_memory(functions[2], updated)), updated
+
+        return step
+
+    return layer.run(cell)

@@ -1,0 +1,170 @@
+"""Normalisation by the mean and variance of rows as runtimes compute it: exact bounds plus the error of the statistics.
+
+Two evaluations are covered. The two-pass one takes the mean m first, then the variance as the mean of (x - m)^2. With e the
+error of the computed mean, its variance is v + e^2 up to relative errors, so that a large mean blurs the result by at most
+e / sqrt(v + e^2 + eps), never by more than 1, and |y| <= sqrt(n) holds up to relative errors at any mean. The one-pass
+evaluation E[x^2] - E[x]^2 has an absolute error of about n u E[x^2]: where that exceeds v + eps the value under the root can be
+negative, which is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorproof.formats import FLOAT32, Array, Format
+from tensorproof.operators.activations import least, rounded
+from tensorproof.operators.table import RESULT, UNDEFINED, Call
+from tensorproof.ranges.elementwise import binary, corners, increasing, product
+from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Flags, Range
+from tensorproof.ranges.rows import Rows
+from tensorproof.ranges.standardise import standardised, variance_bounds
+from tensorproof.ranges.sums import summation_error
+from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
+from tensorproof.rules.degenerate_normalisation import DEGENERATE_NORMALISATION
+
+#: Rules that a normalisation by computed statistics can report from inside.
+STATISTICS = (ACCUMULATION_OVERFLOW, DEGENERATE_NORMALISATION)
+
+
+def stash(format: Format) -> Format:
+    """The format of the first stage: float32 for narrower tensors (stash_type=1, the only value in use).
+
+    The text of the standard asks for float32 in place of float64, too; function bodies do that, native kernels do not. The
+    ranges hold for both: the error is float32's, the limits are those of the tensor's own format.
+    """
+    return FLOAT32 if format.bits != 32 else format
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Statistics of each row as computed, all of shape (rows, 1).
+
+    `low` and `high` bound the mean, `error` its error; `least` and `most` bound the exact variance, `floor` and `ceiling` the
+    computed variance + epsilon. `relative` bounds the relative error of 1 / sqrt of the latter as far as it is not an error of
+    the variance itself; that one scales results by a factor between 1 / `stretch` and `stretch` (infinite: by any). Sums of
+    squares of the rows in `overflow` may be infinite.
+    """
+
+    low: Array
+    high: Array
+    error: Array
+    least: Array
+    most: Array
+    floor: Array
+    ceiling: Array
+    relative: Array
+    stretch: Array
+    overflow: npt.NDArray[np.bool_]
+
+
+def moments(op: Call, rows: Rows, epsilon: float, format: Format, *, one_pass: bool = False) -> Moments:
+    """Mean and variance of rows computed in `format`. Reports what overflows and what can vanish."""
+    counts, n = rows.most[:, None], rows.length
+    u, eta = format.unit_roundoff, least(op, format)
+    accumulator = op.accumulation(format)
+    size = np.maximum(np.abs(rows.low), np.abs(rows.high))
+    low, high = rows.low @ counts / n, rows.high @ counts / n
+    mean = np.maximum(np.abs(low), np.abs(high))
+    error = summation_error(op, size @ counts, int(n), format, products=False) / n
+    error = error + 2.01 * u * (mean + error) + eta
+    smallest, largest = (bound[:, None] for bound in variance_bounds(rows.low, rows.high, rows.most))
+    held = rounded(epsilon, format)
+    floor, ceiling = smallest + max(min(epsilon, held), 0.0), largest + error**2 + max(epsilon, held)
+    stretch = np.ones_like(floor)
+    if one_pass:
+        squares = size**2 @ counts / n
+        lost = summation_error(op, n * squares, int(n), format) / n + 4 * u * (squares + mean**2) + error * (2 * mean + error)
+        stretch = np.where(lost < floor, 1.0 / np.sqrt(np.maximum(1.0 - lost / floor, 0.0)), np.inf)
+        unsafe = lost >= smallest + held
+        op.report(DEGENERATE_NORMALISATION, 0, rows.x, _cells(rows, unsafe), gives=UNDEFINED)
+        ceiling = ceiling + lost
+    # Squares of differences, their sum, the division by n, epsilon, root and reciprocal; then underflow, and epsilon as held.
+    logarithm = n * -np.log1p(-accumulator.unit_roundoff) / 2 + 8 * u + n * 2.0**-52
+    lost = np.where(floor > 0, (2 * eta + abs(held - epsilon)) / floor, np.inf)
+    # What underflow leaves of a variance that is almost nothing is off by a factor of two at most.
+    relative = np.minimum(np.expm1(logarithm) + lost, 1.0 + n * accumulator.unit_roundoff)
+    limit = accumulator.high * (1.0 - 4 * accumulator.unit_roundoff)
+    growth = 1.0 + (n + 4) * accumulator.unit_roundoff
+    sums = ~(size @ counts * growth <= limit)
+    overflow = ~(n * (size**2 @ counts / n if one_pass else largest + error**2) * growth <= limit)
+    # The mean of an infinite sum is infinite, and x - mean NaN. Infinite squares make the result 0, or NaN where an infinite
+    # product is divided by their root.
+    op.report(ACCUMULATION_OVERFLOW, 0, rows.x, _cells(rows, sums | overflow), gives=SPECIALS)
+    if held <= 0.0 and not one_pass:
+        vanishing = smallest <= 4 * n * accumulator.smallest_subnormal
+        op.report(DEGENERATE_NORMALISATION, 0, rows.x, _cells(rows, vanishing), gives=SPECIALS)
+    return Moments(low - error, high + error, error, smallest, largest, floor, ceiling, relative, stretch, sums | overflow)
+
+
+def _cells(rows: Rows, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """A mask of rows as one over the tensor's cells."""
+    return np.broadcast_to(rows.restore(np.broadcast_to(mask, rows.low.shape)), rows.x.cells)
+
+
+def normalise(
+    op: Call,
+    x: Range,
+    axes: Sequence[int],
+    epsilon: float,
+    format: Format,
+    *,
+    folded: bool = False,
+    one_pass: bool = False,
+) -> tuple[Range, Rows, Moments]:
+    """(x - mean) / sqrt(variance + epsilon) along some axes, computed in `format` (the result is not rounded yet).
+
+    `folded` covers implementations that evaluate x * r - mean * r with r = 1 / sqrt(variance + epsilon) instead.
+    """
+    rows = Rows(x, axes)
+    n = rows.length
+    found = moments(op, rows, epsilon, format, one_pass=one_pass)
+    low, high = standardised(rows.low, rows.high, rows.most, max(epsilon, 0.0))
+    # Computed: (d - e) / sqrt(v + e^2 + eps) for the error e of the mean.
+    blurred = found.floor + found.error**2
+    shrink = np.where(blurred > 0, np.sqrt(found.floor / blurred), 1.0)
+    shift = np.where(found.error > 0, found.error / np.sqrt(blurred), 0.0)
+    low = np.maximum(np.minimum(low, low * shrink) - shift, -np.sqrt(n))
+    high = np.minimum(np.maximum(high, high * shrink) + shift, np.sqrt(n))
+    factor = (1.0 + found.relative) * found.stretch
+    low, high = np.where(low < 0, low * factor, low / factor), np.where(high > 0, high * factor, high / factor)
+    reach = np.maximum(np.abs(rows.low), np.abs(rows.high)) + np.maximum(np.abs(found.low), np.abs(found.high))
+    if folded:
+        extra = 4.0 * format.unit_roundoff * reach * (1.0 + found.relative) / np.sqrt(found.floor)
+        low, high = low - extra, high + extra
+    if one_pass:
+        # Where the variance may come out as nothing, epsilon alone is left as divisor.
+        bound = 1.01 * reach / np.sqrt(max(min(epsilon, rounded(epsilon, format)), format.smallest_subnormal))
+        low, high = np.where(np.isinf(found.stretch), -bound, low), np.where(np.isinf(found.stretch), bound, high)
+    low, high = np.where(found.overflow, np.minimum(low, 0.0), low), np.where(found.overflow, np.maximum(high, 0.0), high)
+    return x.replace(rows.restore(low), rows.restore(high), spread_special(rows)), rows, found
+
+
+def spread_special(rows: Rows) -> Flags | None:
+    """One special element makes a whole row NaN."""
+    if not rows.x.has_special:
+        return None
+    return np.where(rows.any(rows.x.special != 0), np.uint8(NAN), np.uint8(0))
+
+
+def affine(op: Call, y: Range, scale: Range, bias: Range | None = None, *, amplified: float = 1.0) -> Range:
+    """scale * y + bias in the tensor's own format; the product may be rounded, or not.
+
+    `amplified` is the largest factor that what underflow loses of the product is multiplied with afterwards.
+    """
+    u, eta = y.format.unit_roundoff, least(op, y.format) * (1.0 + amplified)
+    result = binary(y, scale, corners(product), np.multiply, y.format)
+    pad = 2.02 * u * result.magnitude() + eta
+    result = result.replace(result.low - pad, result.high + pad, result.special)
+    if bias is None:
+        return result
+    high = y.format.high * (1.0 + u / 2)
+    outside = (result.magnitude() > high) & (result.low <= result.high)
+    if outside.any():
+        op.report(ARITHMETIC_OVERFLOW, RESULT, result, outside, gives=INFINITIES)
+        result = result.clamp(-high, high)
+    return binary(result, bias, increasing(np.add), np.add, y.format)

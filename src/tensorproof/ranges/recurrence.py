@@ -1,0 +1,430 @@
+"""Layers of recurrent cells: operands in one layout, and the iteration of a cell over time.
+
+Steps are taken one by one while they are affordable; a run of equal inputs ends where the state repeats; what is left of
+a long sequence is a fixpoint. `sequence_lens` ends a sequence early: later outputs are zero, and the state stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorproof.errors import NotAnalysed, UnknownShape
+from tensorproof.formats import Array, Format
+from tensorproof.operators.table import Call
+from tensorproof.ranges.cells import Activation, Arithmetic, Box, Term, dot, plain, read_activations
+from tensorproof.ranges.grid import Cuts, Size, largest, smallest, union
+from tensorproof.ranges.range import CELL_BUDGET, SPECIALS, Range
+from tensorproof.ranges.slices import element_at, elements_between, spread, stacked
+
+#: Steps, and multiplications over all steps, that are spent before the rest of a sequence becomes a fixpoint.
+STEPS, WORK = 512, 5e8
+#: Passes with thresholds before a moving end jumps to the end of the format.
+GENTLE = 48
+
+
+class Inputs(NamedTuple):
+    """The inputs of a step, and their products with the weights of all gates."""
+
+    box: Box
+    term: Term
+
+
+#: The hidden units, and the memory for LSTM.
+State = tuple[Box, ...]
+Step = Callable[[Inputs, State], State]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """One direction: matrices with the gates along their columns, the two biases, the peepholes."""
+
+    inputs: Box
+    recurrent: Box
+    biases: tuple[Term, Term]
+    peepholes: Box | None
+
+
+class Layer:
+    """Operands brought to one layout: time, batch, features; directions one after the other."""
+
+    def __init__(
+        self,
+        op: Call,
+        gates: int,
+        defaults: Sequence[str],
+        x: Range,
+        w: Range,
+        r: Range,
+        b: Range | None,
+        lengths: Range | None,
+        initial: Sequence[Range | None],
+        p: Range | None = None,
+    ) -> None:
+        self.op = op
+        self.format: Format = x.format
+        self.batch_first = bool(op.attribute("layout", 0))
+        operands = [x, w, r, b, p, *initial]
+        self.has_special = any(operand is not None and operand.has_special for operand in operands)
+        x, w, r = _finite(x), _finite(w), _finite(r)
+        b, p = (None if y is None else _finite(y) for y in (b, p))
+        initial = [None if y is None else _finite(y) for y in initial]
+        if self.batch_first:
+            x = _permuted(x, (1, 0, 2))
+            initial = [None if y is None else _permuted(y, (1, 0, 2)) for y in initial]
+        if x.shape is None or len(x.shape) != 3:
+            raise UnknownShape("the rank of the input sequence is not known")
+        self.directions, rows, self.features = w.sizes
+        self.hidden = r.sizes[2]
+        if rows != gates * self.hidden or x.shape[2] != self.features:
+            raise NotAnalysed("weights that do not fit the input sequence")
+        clip = op.attribute("clip")
+        self.arithmetic = Arithmetic(op, self.format, None if clip is None or clip <= 0 else float(clip))
+        self.activations = read_activations(op, defaults, self.directions)
+        self.gates = gates
+        self.steps: Size = x.shape[0]
+        self.batch: Size = x.shape[1]
+        self.weights = w, r, b, p
+        # One column for all units, or one for each.
+        alike = all(y is None or set(y.cells[1:]) <= {1} for y in (w, r, b, p)) and self.hidden > 1
+        alike = alike and all(y is None or y.cells[2] == 1 for y in initial) and x.cells[2] == 1
+        self.units = 1 if alike else self.hidden
+        self.x, self.initial, self.lengths = self._grouped(x, initial, lengths)
+
+    # -- operands ---------------------------------------------------------------------------------------------------
+
+    def _grouped(
+        self, x: Range, initial: Sequence[Range | None], lengths: Range | None
+    ) -> tuple[Range, list[Range | None], tuple[Array, Array] | None]:
+        """Batch entries for which all operands are alike form one group, a row of every array."""
+        cuts: Cuts = x.grid[1]
+        for y in initial:
+            cuts = union(cuts, None if y is None else y.grid[1])
+        if lengths is not None and lengths.shape is not None:
+            cuts = union(cuts, lengths.grid[0])
+        groups = 1 if cuts is None else len(cuts) - 1
+        if groups * self.units > CELL_BUDGET:
+            cuts, x = None, x.smash((1,))
+            initial = [None if y is None else y.smash((1,)) for y in initial]
+            lengths = None if lengths is None else lengths.smash()
+        self.batch_cuts = cuts
+        if cuts is not None:
+            x = x.refine(1, cuts)
+            initial = [None if y is None else y.refine(1, cuts) for y in initial]
+            lengths = None if lengths is None else lengths.refine(0, cuts)
+        self.groups = 1 if cuts is None else len(cuts) - 1
+        if lengths is None:
+            return x, list(initial), None
+        most = largest(self.steps)
+        low, high = np.broadcast_to(lengths.low, self.groups), np.broadcast_to(lengths.high, self.groups)
+        return x, list(initial), (np.clip(low, 0, most), np.clip(high, 0, most))
+
+    def columns(self, x: Range, axis: int, size: int) -> Box:
+        """The bounds of a matrix with one column per feature or unit (one for all where all are alike)."""
+        low, high = x.low, x.high
+        if self.units != self.hidden and x.cells[axis] == 1:
+            return Box(low, high)
+        cuts = x.grid[axis]
+        if cuts is None:
+            shape = (*low.shape[:axis], size, *low.shape[axis + 1 :])
+            return Box(np.broadcast_to(low, shape), np.broadcast_to(high, shape))
+        if len(cuts) - 1 == size:
+            return Box(low, high)
+        return Box(np.repeat(low, np.diff(cuts), axis), np.repeat(high, np.diff(cuts), axis))
+
+    def _direction(self, direction: int) -> Weights:
+        w, r, b, p = (None if y is None else element_at(y, 0, direction) for y in self.weights)
+        assert w is not None and r is not None
+        gates = self.gates
+        bias = self._rows(b, 2 * gates)
+        width = gates * self.units
+        return Weights(
+            self._matrix(w, gates, self.features),
+            self._matrix(r, gates, self.hidden),
+            (plain(bias.units(0, width)), plain(bias.units(width, 2 * width))),
+            None if p is None else self._rows(p, 3),
+        )
+
+    def _rows(self, x: Range | None, blocks: int) -> Box:
+        """A vector of several blocks of units as one row."""
+        size = blocks * self.hidden
+        if x is None:
+            zeros = np.zeros((1, blocks * self.units))
+            return Box(zeros, zeros)
+        if self.units != self.hidden:
+            shape = (1, blocks)
+            return Box(np.broadcast_to(x.low, shape), np.broadcast_to(x.high, shape))
+        box = self.columns(x, 0, size)
+        return Box(box.low.reshape(1, size), box.high.reshape(1, size))
+
+    def _matrix(self, x: Range, gates: int, size: int) -> Box:
+        """A weight matrix, transposed: one column per gate and unit."""
+        if self.units != self.hidden:
+            shape = (1, gates)
+            return Box(np.broadcast_to(x.low, shape), np.broadcast_to(x.high, shape))
+        if x.array is not None:
+            point = np.ascontiguousarray(x.low.T)
+            return Box(point, point)
+        box = self.columns(x, 1, size)
+        rows = Range(x.format, x.shape, (x.grid[0], *((None,) * (len(x.grid) - 1))), box.low, box.high)
+        box = self.columns(rows, 0, gates * self.hidden)
+        return Box(np.ascontiguousarray(box.low.T), np.ascontiguousarray(box.high.T))
+
+    def recurrent(self, hidden: Box, matrix: Box) -> Term:
+        """The state times a recurrence matrix."""
+        return dot(hidden, matrix, 1 if self.units == self.hidden else self.hidden)
+
+    # -- iteration --------------------------------------------------------------------------------------------------
+
+    def run(self, cell: Callable[[Weights, Sequence[Activation]], Step]) -> tuple[Range, ...]:
+        """Y with all hidden states, and the last state: Y_h, and Y_c for LSTM."""
+        kind = str(self.op.attribute("direction", "forward")).lower()
+        if kind not in ("forward", "reverse", "bidirectional") or self.directions != 1 + (kind == "bidirectional"):
+            raise NotAnalysed(f"direction {kind} with {self.directions} sets of weights")
+        outputs: list[Range] = []
+        states: list[State] = []
+        for direction in range(self.directions):
+            weights = self._direction(direction)
+            backwards = kind == "reverse" or direction == 1
+            start = tuple(self._start(y, direction) for y in self.initial)
+            sequence = _Sequence(self, weights, cell(weights, self.activations[direction]), backwards)
+            states.append(sequence.run(start))
+            outputs.append(sequence.output())
+        self.arithmetic.report()
+        whole = stacked([(y, 1) for y in outputs], 1)
+        last = [stacked([(self.range(s[i]), 1) for s in states], 0) for i in range(len(self.initial))]
+        if self.batch_first:
+            whole = _permuted(whole, (2, 0, 1, 3))
+            last = [_permuted(y, (1, 0, 2)) for y in last]
+        bits = SPECIALS if self.has_special else 0
+        return tuple(y.with_special(bits) for y in (whole, *last))
+
+    def _start(self, initial: Range | None, direction: int) -> Box:
+        if initial is None:
+            zeros = np.zeros((self.groups, self.units))
+            return Box(zeros, zeros)
+        box = self.columns(element_at(initial, 0, direction), 1, self.hidden)
+        shape = (self.groups, self.units)
+        return Box(np.broadcast_to(box.low, shape), np.broadcast_to(box.high, shape))
+
+    def range(self, box: Box) -> Range:
+        """One state as a tensor of shape [batch, hidden]."""
+        if self.hidden == 0:
+            grid = (self.batch_cuts, np.zeros(1, np.int64))
+        else:
+            grid = (self.batch_cuts, None if self.units == 1 else np.arange(self.hidden + 1, dtype=np.int64))
+        return Range(self.format, (self.batch, self.hidden), grid, box.low, box.high)
+
+
+class _Sequence:
+    """One direction of a layer over time."""
+
+    def __init__(self, layer: Layer, weights: Weights, step: Step, backwards: bool) -> None:
+        self.layer = layer
+        self.weights = weights
+        self.step = step
+        self.backwards = backwards
+        most = largest(layer.steps)
+        self.most = np.inf if most is None else float(most)
+        given = layer.lengths
+        exact = isinstance(layer.steps, int)
+        sizes = np.full(layer.groups, float(smallest(layer.steps))), np.full(layer.groups, self.most)
+        self.low, self.high = sizes if given is None else (np.minimum(given[0], sizes[0]), given[1])
+        self.pads = given is not None
+        #: Whether the step that reads a time is known for every group.
+        self.is_aligned = exact and (not backwards or bool((self.low == self.high).all()))
+        self.x = layer.x if self.is_aligned else layer.x.smash((0,))
+        #: (first step, state of the hidden units as it is output), in the order of the steps.
+        self.runs: list[tuple[int, Box]] = []
+        self.seen: Box | None = None
+        per_step = layer.groups * layer.units * layer.gates * (weights.inputs.low.shape[0] + layer.units)
+        point = weights.recurrent.low is weights.recurrent.high
+        self.affordable = min(STEPS, int(WORK / max(1, per_step * (1 if point else 8))))
+        self.keeps_runs = self.affordable * layer.groups * layer.units <= 1 << 22
+
+    def run(self, state: State) -> State:
+        """All steps: exactly in runs of equal inputs while that is affordable, then a fixpoint."""
+        stops = self._stops()
+        zero = tuple(Box(np.zeros_like(s.low), np.zeros_like(s.low)) for s in state)
+        # A sequence without a step ends in its initial state by the standard, in zeros by ONNX Runtime.
+        if self.pads and bool((self.low <= 0).any()):
+            empty = (self.low <= 0)[:, None]
+            state = tuple(_where(empty, s.join(z), s) for s, z in zip(state, zero))
+        done, taken = 0, 0
+        for stop in stops:
+            inputs: Inputs | None = None
+            while done < stop:
+                if taken >= self.affordable:
+                    return self._rest(done, state)
+                inputs = self._inputs(done, done + 1) if inputs is None else inputs
+                after = self._frozen(done, done + 1, state, self.step(inputs, state))
+                settled = all(a.within(b) and b.within(a) for a, b in zip(state, after))
+                self._emit(done, done + 1, after[0])
+                state, taken = after, taken + 1
+                if settled and np.isinf(stop):
+                    return state
+                done = int(stop) if settled else done + 1
+        return state
+
+    def _stops(self) -> list[float]:
+        """The steps at which the inputs, or the set of sequences that go on, may change, up to the last one."""
+        stops = {0.0, self.most, *self.low.tolist(), *self.high.tolist()}
+        cuts = self.x.grid[0]
+        if cuts is not None:
+            if not self.backwards:
+                stops.update(float(c) for c in cuts)
+            else:
+                stops.update(float(n - c) for n in np.unique(self.high) for c in cuts)
+        return sorted(s for s in stops if 0 < s <= self.most)
+
+    def _inputs(self, start: int, stop: float) -> Inputs:
+        """The inputs of steps `start` to `stop` - 1, times their weights."""
+        layer, x = self.layer, self.x
+        if not self.is_aligned or x.grid[0] is None:
+            part = elements_between(x, 0, 0, None)
+        elif not self.backwards:
+            part = elements_between(x, 0, start, int(stop))
+        else:
+            return self._reversed_inputs(start, stop)
+        return self._times_weights(layer.columns(part, 1, layer.features))
+
+    def _reversed_inputs(self, start: int, stop: float) -> Inputs:
+        layer, box = self.layer, None
+        for length in np.unique(self.high):
+            # A sequence that has ended reads anything: its state does not change.
+            part = elements_between(self.x, 0, max(int(length - stop), 0), max(int(length) - start, 1))
+            found = layer.columns(part, 1, layer.features)
+            box = found if box is None else _where((self.high == length)[:, None], found, box)
+        assert box is not None
+        return self._times_weights(box)
+
+    def _times_weights(self, x: Box) -> Inputs:
+        layer = self.layer
+        shape = (layer.groups, x.low.shape[1])
+        box = Box(np.broadcast_to(x.low, shape), np.broadcast_to(x.high, shape))
+        return Inputs(box, dot(box, self.weights.inputs, 1 if layer.units == layer.hidden else layer.features))
+
+    def _frozen(self, start: int, stop: float, before: State, after: State) -> State:
+        """The state after a step: unchanged where the sequence has ended, either where it may have."""
+        running, ended = (self.low >= stop)[:, None], (self.high <= start)[:, None]
+        if running.all():
+            return after
+        return tuple(_where(running, a, _where(ended, b, a.join(b))) for a, b in zip(after, before))
+
+    def _emit(self, start: int, stop: float, hidden: Box) -> None:
+        """Keep what is output at a step: zero beyond the end of a sequence."""
+        if self.pads:
+            zero = Box(np.zeros_like(hidden.low), np.zeros_like(hidden.low))
+            running, ended = (self.low >= stop)[:, None], (self.high <= start)[:, None]
+            hidden = _where(running, hidden, _where(ended, zero, hidden.join(zero)))
+        self.seen = hidden if self.seen is None else self.seen.join(hidden)
+        if self.keeps_runs:
+            self.runs.append((start, hidden))
+
+    def _rest(self, done: int, start: State) -> State:
+        """All steps from `done` on at once: the state widened until a step stays inside, then narrowed."""
+        arithmetic = self.layer.arithmetic
+        arithmetic.records = False
+        arithmetic.origin = start[-1], self.most - done
+        inputs = self._inputs(done, self.most)
+        state = start
+        thresholds = _thresholds(self.layer.format)
+        for count in range(4 * GENTLE):
+            after = self.step(inputs, state)
+            if all(a.within(s) for a, s in zip(after, state)):
+                break
+            steps = thresholds if count < GENTLE else thresholds[[0, -1]]
+            state = tuple(_widened(s, a, steps) for s, a in zip(state, after))
+        else:
+            raise NotAnalysed("the state does not come to rest")
+        for _ in range(3):
+            state = tuple(s.join(a) for s, a in zip(start, self.step(inputs, state)))
+        arithmetic.records = True
+        after = self.step(inputs, state)
+        reached = tuple(s.join(a) for s, a in zip(start, after))
+        ended = bool((self.low < self.most).any())
+        self._emit(done, self.most, after[0])
+        arithmetic.origin = None
+        return reached if ended else after
+
+    # -- output -----------------------------------------------------------------------------------------------------
+
+    def output(self) -> Range:
+        """Y of this direction: [steps, batch, hidden]."""
+        layer = self.layer
+        if self.seen is None:
+            return Range.uniform((layer.steps, layer.batch, layer.hidden), layer.format, np.inf, -np.inf)
+        if not self.is_aligned or not self.keeps_runs:
+            seen = self.seen
+            if self.pads:
+                zero = np.zeros_like(seen.low)
+                seen = seen.join(Box(zero, zero))
+            return spread(layer.range(seen), 0, layer.steps)
+        starts = np.array([start for start, _ in self.runs], np.int64)
+        low, high = np.stack([box.low for _, box in self.runs]), np.stack([box.high for _, box in self.runs])
+        cuts = np.append(starts, int(self.most))
+        if self.backwards:
+            cuts, low, high = self._turned(starts, low, high)
+        last = layer.range(self.runs[-1][1])
+        grid = (None if len(cuts) == 2 else cuts, *last.grid)
+        shape = (layer.steps, layer.batch, layer.hidden)
+        return Range(layer.format, shape, grid, low, high).limit()
+
+    def _turned(
+        self, starts: npt.NDArray[np.int64], low: Array, high: Array
+    ) -> tuple[npt.NDArray[np.int64], Array, Array]:
+        """Runs of steps as runs of times: a sequence of length n is read from time n - 1 down to 0."""
+        lengths = self.high.astype(np.int64)
+        ends = np.append(starts, int(self.most))
+        times = np.unique(np.clip(lengths[:, None] - ends[None, :], 0, int(self.most)))
+        times = np.union1d(np.union1d(times, lengths), [0, int(self.most)])
+        steps = lengths[None, :] - 1 - times[:-1, None]
+        index = np.searchsorted(starts, np.maximum(steps, 0), side="right") - 1
+        groups = np.arange(len(lengths))[None, :]
+        ended = (steps < 0)[:, :, None]
+        return times, np.where(ended, 0.0, low[index, groups]), np.where(ended, 0.0, high[index, groups])
+
+
+def _where(mask: npt.NDArray[np.bool_], a: Box, b: Box) -> Box:
+    return Box(np.where(mask, a.low, b.low), np.where(mask, a.high, b.high))
+
+
+def _thresholds(format: Format) -> Array:
+    """The ends of the format, zero, and powers of two between them (of 16 beyond 2^16)."""
+    exponents = [*range(-8, 16), *range(16, int(np.log2(format.high)), 4)]
+    powers = np.ldexp(1.0, np.array(exponents))
+    powers = powers[powers < format.high]
+    return np.concatenate(([format.low], -powers[::-1], [0.0], powers, [format.high]))
+
+
+def _widened(older: Box, newer: Box, thresholds: Array) -> Box:
+    joined = older.join(newer)
+    below = thresholds[np.maximum(np.searchsorted(thresholds, joined.low, side="right") - 1, 0)]
+    above = thresholds[np.minimum(np.searchsorted(thresholds, joined.high, side="left"), len(thresholds) - 1)]
+    low = np.where(joined.low < older.low, below, joined.low)
+    return Box(low, np.where(joined.high > older.high, above, joined.high))
+
+
+def _finite(x: Range) -> Range:
+    """Special values as "any number": what an infinite operand gives is not followed through the gates."""
+    if not x.has_special:
+        return x
+    here = x.special != 0
+    return x.replace(np.where(here, x.format.low, x.low), np.where(here, x.format.high, x.high), None)
+
+
+def _permuted(x: Range, order: Sequence[int]) -> Range:
+    """The axes of a tensor in another order."""
+    if x.shape is None or len(x.shape) != len(order):
+        raise UnknownShape("the rank is not known")
+    if x.array is not None:
+        return Range.constant(np.transpose(x.array, order), x.format)
+    shape, grid = tuple(x.shape[i] for i in order), tuple(x.grid[i] for i in order)
+    special = np.transpose(x.special, order) if x.has_special else None
+    return Range(x.format, shape, grid, np.transpose(x.low, order), np.transpose(x.high, order), special)
+
+

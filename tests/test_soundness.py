@@ -1,0 +1,236 @@
+"""Soundness and tightness over the operator table: every operator, every floating format that it admits, random grids."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from tensorproof.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, Format
+from tensorproof.operators.table import Operator, all_operators, find_operator
+from tensorproof.ranges.range import Range
+from tensorproof.rules.invalid_operation_on_infinity import INVALID_ON_INFINITY
+from tensorproof.targets import ONNXRUNTIME_CPU
+from tests.soundness.node_cases import node_cases
+from tests.soundness.seeds import all_seeds
+from tests.soundness.seeds.seed import Seed
+from tests.soundness.suite import run_node_case, seeds_of, stable_seed
+from tests.soundness.tightness import Measurement, measure
+from tests.soundness.trials import Workbench, admits
+
+pytestmark = pytest.mark.area("soundness")
+
+FORMATS = (FLOAT32, FLOAT16, FLOAT64, BFLOAT16)
+#: Trials per operator and format; `make test-long` multiplies them.
+TRIALS = 10
+LONG = 20
+
+OPERATORS = [entry.label for entry in all_operators()]
+#: Blocks that say that nothing is known. The list may shrink.
+MOST_TOP = 15
+
+
+@cache
+def seeds() -> dict[str, list[Seed]]:
+    return seeds_of([*node_cases(), *all_seeds()])
+
+
+def entry_of(label: str) -> Operator:
+    domain, _, name = label.rpartition("::")
+    found = find_operator(domain, name)
+    assert found is not None
+    return found
+
+
+def test_every_standard_operator_has_a_block() -> None:
+    missing = [
+        schema.name
+        for schema in onnx.defs.get_all_schemas()
+        if schema.domain == "" and find_operator("", schema.name) is None
+    ]
+    assert missing == []
+
+
+def test_every_operator_has_a_seed() -> None:
+    assert [label for label in OPERATORS if not seeds().get(label)] == []
+
+
+def test_few_operators_know_nothing() -> None:
+    top = [entry.label for entry in all_operators() if entry.top is not None]
+    assert len(top) <= MOST_TOP, top
+
+
+def test_the_node_cases_of_onnx() -> None:
+    tally: Counter[str] = Counter()
+    unsound: list[str] = []
+    for case in node_cases():
+        verdict, detail = run_node_case(case)
+        tally[verdict] += 1
+        if verdict == "unsound":
+            unsound.append(f"{case.name}: {detail}")
+    print(f"{tally['passed']} passed, {tally['unsound']} unsound, {tally['unsupported']} unsupported")
+    assert unsound == []
+    assert tally["passed"] >= 1800
+
+
+def run_trials(label: str, count: int, *, format: Format, first: int = 0) -> tuple[list[str], int]:
+    """Violations over some trials of one operator in one format, and how many sample points were compared."""
+    usable = [s for s in seeds()[label] if admits(s, format)]
+    found: list[str] = []
+    samples = 0
+    benches: dict[str, Workbench | None] = {}
+    for number in range(first, first + count if usable else first):
+        seed = usable[number % len(usable)]
+        if seed.name not in benches:
+            try:
+                benches[seed.name] = Workbench(seed, format)
+            except Exception:  # the oracle does not know the operator in this format
+                benches[seed.name] = None
+        bench = benches[seed.name]
+        if bench is None:
+            continue
+        outcome = bench.trial(np.random.default_rng([number, stable_seed(seed.name)]))
+        samples += outcome.samples
+        found.extend(f"{label} {format} {seed.name}: {text}" for text in outcome.violations)
+    return found, samples
+
+
+@pytest.mark.parametrize("label", OPERATORS)
+def test_results_lie_inside_their_range(label: str) -> None:
+    total = 0
+    for format in FORMATS:
+        found, samples = run_trials(label, TRIALS, format=format)
+        assert found == []
+        total += samples
+    if entry_of(label).top is None:
+        assert total > 0 or not any(bench_varies(s) for s in seeds()[label])
+
+
+def bench_varies(seed: Seed) -> bool:
+    return any(isinstance(x, np.ndarray) and x.dtype == np.float32 for x in seed.inputs)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("label", OPERATORS)
+def test_results_lie_inside_their_range_long(label: str) -> None:
+    for format in FORMATS:
+        found, _ = run_trials(label, TRIALS * LONG, format=format, first=TRIALS)
+        assert found == []
+
+
+RUNTIME_FUNCTIONS = ["Sigmoid", "Tanh", "Erf", "Exp", "Log", "Softmax", "LayerNormalization", "Gelu", "MatMul", "Conv", "Gemm"]
+
+
+@pytest.mark.parametrize("label", RUNTIME_FUNCTIONS)
+def test_results_of_onnx_runtime_lie_inside_the_range_of_its_target(label: str) -> None:
+    compared = 0
+    for number, seed in enumerate(seeds()[label][:6]):
+        for format in (FLOAT32, FLOAT16):
+            runtime_seed = Seed(
+                seed.name, seed.operator, seed.domain, seed.model, seed.inputs, seed.outputs, seed.vary, "runtime"
+            )
+            try:
+                bench = Workbench(runtime_seed, format, ONNXRUNTIME_CPU)
+            except Exception:  # the runtime has no kernel for this opset or format
+                continue
+            for trial in range(8):
+                outcome = bench.trial(np.random.default_rng([number, trial, stable_seed(seed.name)]))
+                assert outcome.violations == []
+                compared += outcome.samples
+    assert compared > 50
+
+
+@cache
+def tightness(label: str) -> Measurement:
+    return measure(label, seeds()[label], count=12)
+
+
+@pytest.mark.parametrize("label", OPERATORS)
+def test_ranges_are_tight(label: str) -> None:
+    """At most 1.05 times the hull that a search reaches; twice where the block says coarse, with its reason."""
+    entry = entry_of(label)
+    if entry.top is not None:
+        return
+    grade = tightness(label).grade
+    allowed = {"exact", "tight", "unmeasured"} | ({"coarse", "loose"} if entry.coarse is not None else set())
+    assert grade in allowed, str(tightness(label))
+
+
+def test_reported_hazards_are_declared() -> None:
+    """A call never reports a rule that its operator's block does not declare: the documentation is read off the block."""
+    from tests.soundness.trials import analyse
+
+    for label in OPERATORS:
+        entry = entry_of(label)
+        declared = {rule.code for rule in entry.rules()} | {INVALID_ON_INFINITY.code}
+        for seed in seeds()[label][:4]:
+            try:
+                bench = Workbench(seed)
+            except Exception:  # the oracle does not know the operator
+                continue
+            for number in range(4):
+                ranges = bench.ranges(np.random.default_rng([number, stable_seed(seed.name)]))
+                for record in analyse(bench.model, ranges).records.values():
+                    if record.node.op == entry.name and record.node.domain == entry.domain:
+                        reported = {hazard.rule.code for hazard in (*record.hazards, *record.consequences)}
+                        assert reported <= declared, label
+
+
+# -- does the suite notice a broken rule? ----------------------------------------------------------------------------
+
+
+def shrunk(result: Any) -> Any:
+    """The upper half of every cell forgotten."""
+    if isinstance(result, tuple):
+        return tuple(shrunk(part) for part in result)
+    if not isinstance(result, Range) or not result.format.is_float:
+        return result
+    middle = result.low + (result.high - result.low) / 2
+    return result.replace(result.low, np.where(np.isfinite(middle), middle, result.low), result.special)
+
+
+def shifted(result: Any) -> Any:
+    """Bounds moved by a thousandth: the mistake of a constant."""
+    if isinstance(result, tuple):
+        return tuple(shifted(part) for part in result)
+    if not isinstance(result, Range) or not result.format.is_float:
+        return result
+    return result.replace(result.low * 1.001 + 1e-3, result.high * 1.001 + 1e-3, result.special)
+
+
+MUTATIONS: list[tuple[str, Callable[[Any], Any]]] = [
+    ("Mul", shrunk),
+    ("Exp", shifted),
+    ("Pow", shrunk),
+    ("Gelu", shifted),
+    ("MatMul", shrunk),
+    ("Conv", shifted),
+    ("ReduceMean", shifted),
+    ("Softmax", shrunk),
+    ("LayerNormalization", shrunk),
+    ("Gather", shrunk),
+    ("LSTM", shrunk),
+    ("AveragePool", shifted),
+]
+
+
+@pytest.mark.parametrize("label, change", MUTATIONS, ids=[m[0] for m in MUTATIONS])
+def test_a_broken_rule_turns_the_suite_red(label: str, change: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = entry_of(label)
+    block = entry.block
+    monkeypatch.setattr(entry, "block", lambda *operands: change(block(*operands)))
+    found = [text for format in FORMATS for text in run_trials(label, TRIALS, format=format)[0]]
+    assert found, f"{label} can be broken without a test that fails"
+
+
+@pytest.mark.parametrize("label, rule", [("Log", "NUM101"), ("Div", "NUM103"), ("Sqrt", "NUM102"), ("Acos", "NUM105")])
+def test_a_forgotten_hazard_turns_the_suite_red(label: str, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = entry_of(label)
+    monkeypatch.setattr(entry, "hazards", [h for h in entry.hazards if h.rule.code != rule])
+    found = [text for format in FORMATS for text in run_trials(label, 3 * TRIALS, format=format)[0]]
+    assert found
