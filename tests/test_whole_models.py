@@ -111,11 +111,11 @@ def test_models_exported_by_torch_in_float16(name: str) -> None:
 def wheel_models() -> Iterator[tuple[str, Path, dict[str, Any], dict[str, int]]]:
     """Trained models inside wheels that are installed for the tests, with input ranges and sizes."""
     catalogue: list[tuple[str, str, dict[str, Any], dict[str, int]]] = [
-        ("silero_vad", "data/silero_vad_16k_op15.onnx", {"input": (-1, 1), "state": (-1, 1), "sr": (16000, 16000)}, {}),
-        ("magika", "models/standard_v3_3/model.onnx", {}, {}),
-        ("rapidocr_onnxruntime", "models/ch_ppocr_mobile_v2.0_cls_infer.onnx", {"*": (-1, 1)}, {}),
-        ("rapidocr_onnxruntime", "models/ch_PP-OCRv4_rec_infer.onnx", {"*": (-1, 1)}, {}),
-        ("rapidocr_onnxruntime", "models/ch_PP-OCRv4_det_infer.onnx", {"*": (-3, 3)}, {}),
+        ("silero_vad", "data/silero_vad_16k_op15.onnx", {"input": (-1, 1), "state": (-1, 1), "sr": (16000, 16000)}, {"sequence": 576}),
+        ("magika", "models/standard_v3_3/model.onnx", {"bytes": (0, 256)}, {}),
+        ("rapidocr_onnxruntime", "models/ch_ppocr_mobile_v2.0_cls_infer.onnx", {"*": (-1, 1)}, {"?": 48}),
+        ("rapidocr_onnxruntime", "models/ch_PP-OCRv4_rec_infer.onnx", {"*": (-1, 1)}, {"?": 48, "p2o.DynamicDimension.1": 64}),
+        ("rapidocr_onnxruntime", "models/ch_PP-OCRv4_det_infer.onnx", {"*": (-3, 3)}, {"p2o.DynamicDimension.1": 64, "p2o.DynamicDimension.2": 64}),
         ("basic_pitch", "saved_models/icassp_2022/nmp.onnx", {"*": (-1, 1)}, {}),
     ]
     for package, inside, ranges, dims in catalogue:

@@ -11,7 +11,7 @@ import numpy as np
 from tensorproof.formats import FLOAT32, FLOAT64, of_dtype
 from tensorproof.ranges.containers import Abstract
 from tensorproof.ranges.range import Range
-from tests.soundness.oracles import SINGLE_PRECISION
+from tests.soundness.oracles import SINGLE_PRECISION, is_distrusted
 from tests.soundness.seeds.seed import Seed
 from tests.soundness.suite import stable_seed
 from tests.soundness.trials import Workbench, abstract_point, admits, analyse, unanalysed
@@ -118,12 +118,20 @@ def _search(bench: Workbench, ranges: Sequence[Abstract], places: list[tuple[int
     return hull, targets[:4]
 
 
+def _is_narrow(array: np.ndarray[Any, Any]) -> bool:
+    format = of_dtype(array.dtype)
+    return format.is_float and format.bits < 32
+
+
 def measure(label: str, seeds: Sequence[Seed], *, count: int = 10, seed: int = 0) -> Measurement:
     """Measure an operator over some of its seeds, in float64 where the operator admits it."""
     result = Measurement(label)
+    # In 16 bits the rounding error that a block states is wider than many hulls: nothing is learnt from those seeds.
+    seeds = [s for s in seeds if not any(isinstance(x, np.ndarray) and _is_narrow(x) for x in s.inputs)] or seeds
     picked = [seeds[i % len(seeds)] for i in range(max(count, min(len(seeds), count)))]
     for number, s in enumerate(picked):
-        format = FLOAT64 if admits(s, FLOAT64) and s.label not in SINGLE_PRECISION else FLOAT32
+        wide = admits(s, FLOAT64) and s.label not in SINGLE_PRECISION and not is_distrusted(s, "float64")
+        format = FLOAT64 if wide else FLOAT32
         rng = np.random.default_rng([seed, number, stable_seed(s.name)])
         try:
             bench = Workbench(s, format)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,7 +16,7 @@ from tensorproof.configuration import FAIL_ON, Configuration, find_configuration
 from tensorproof.errors import ConfigurationError
 from tensorproof.files import write_text
 from tensorproof.findings import Report
-from tensorproof.report import find_format
+from tensorproof.report import find_format, terminal
 from tensorproof.report.baseline import Baseline, apply_baseline, read_baseline, stale_entries, write_baseline
 from tensorproof.report.selection import apply_selection, parse_selection
 
@@ -48,7 +50,7 @@ class CheckOptions:
 def run_check(options: CheckOptions) -> int:
     """Check all models and print one report; the exit code follows `--fail-on`."""
     configuration = find_configuration(Path.cwd())
-    render = find_format(options.format)
+    find_format(options.format)
     fail_on = options.fail_on or configuration.fail_on or "confirmed"
     if fail_on not in FAIL_ON:
         raise ConfigurationError(f"--fail-on {fail_on!r}: write {', '.join(FAIL_ON)}")
@@ -66,15 +68,27 @@ def run_check(options: CheckOptions) -> int:
         write_baseline(options.write_baseline, Baseline.of(reports))
     if baseline is not None:
         for entry in stale_entries(checked, baseline):
-            print(f"tensorproof: baseline entry {entry.identity!a} of {entry.model} is gone", file=sys.stderr)
+            print(f"tensorproof: baseline entry {entry.identity!a} of {entry.model!a} is gone", file=sys.stderr)
         reports = [apply_baseline(report, baseline) for report in reports]
-    text = render(reports, source_root=options.source_root)
+    text = _rendered(reports, options)
     if options.output is not None:
         write_text(options.output, text if text.endswith("\n") else text + "\n")
     else:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()
     return 1 if any(report.fails(fail_on) for report in reports) else 0
+
+
+def _rendered(reports: list[Report], options: CheckOptions) -> str:
+    """The text of the report; the terminal's own gets its width and colour where somebody looks."""
+    if options.format == "terminal" and options.output is None and sys.stdout.isatty():
+        return terminal.render(
+            reports,
+            source_root=options.source_root,
+            width=min(shutil.get_terminal_size().columns, 120),
+            colour="NO_COLOR" not in os.environ,
+        )
+    return find_format(options.format)(reports, source_root=options.source_root)
 
 
 def _check_one(

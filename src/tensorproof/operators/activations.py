@@ -177,8 +177,9 @@ def elu(op: Call, x: Range) -> Range:
 
 def _exponential_part(op: Call, format: Format, alpha: float, period: float = 1.0) -> Piece:
     """alpha (exp(x / period) - 1) on (-inf, 0]."""
-    # exp: 8u of at most 1, its argument's rounding included (|t| e^t u < u); the difference, the attribute and the product: u each.
-    error = abs(alpha) * 13 * format.unit_roundoff + least(op, format) * (2 + abs(alpha))
+    # 4 units of exp(x) <= 1 are 4u, the rounding of its argument gives |t| e^t u < u / 2, the difference and the product
+    # u / 2 each, the attribute u.
+    error = abs(alpha) * 7 * format.unit_roundoff + least(op, format) * (2 + abs(alpha))
     ends = 0.0, -alpha, -rounded(alpha, format)
     return within(
         -np.inf, 0.0, lambda v: alpha * np.expm1(v / period), absolute=error, low=min(ends), high=max(ends)
@@ -192,7 +193,7 @@ def selu(op: Call, x: Range) -> Range:
     gamma = op.attribute("gamma", float(np.float32(1.0507009873554804934)))
     u = x.format.unit_roundoff
     scale = gamma * alpha
-    error = abs(scale) * 16 * u + least(op, x.format) * (2 + abs(gamma) + abs(scale))
+    error = abs(scale) * 10 * u + least(op, x.format) * (2 + abs(gamma) + abs(scale))
     sign = (-np.inf, 0.0) if scale >= 0 else (0.0, np.inf)
     return pieces(
         x,

@@ -174,7 +174,7 @@ def abs_(op: Call, x: Range) -> Range:
     return piecewise(x, np.abs, (0.0,))
 
 
-@operator("Mod", error=CORRECT)
+@operator("Mod", error=CORRECT, coarse="where a range of divisors changes the quotient, only their largest bounds the result")
 def mod(op: Call, a: Range, b: Range) -> Range:
     """Linear while the quotient keeps its integer part; else between zero and the divisor.
 

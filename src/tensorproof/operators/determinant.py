@@ -55,7 +55,7 @@ def det(op: Call, x: Range) -> Range:
         result_high = np.where(never_finite, -np.inf, result_high)
     result = Range(x.format, shape, x.grid[:-2], result_low, result_high, flags)
     # No product of elements of different rows, and no sum of them, is larger than this.
-    reach = np.maximum(magnitude.sum(axis=-1), 1.0).prod(axis=-1) * 2.0 ** (n - 1) if n > 1 else np.abs(result_high)
+    reach = np.maximum(magnitude.sum(axis=-1), 1.0).prod(axis=-1) * 2.0 ** (n - 1)
     report_partial_overflow(op, result, -reach, reach, x.format)
     return result
 
@@ -141,8 +141,6 @@ def _elimination_error(op: Call, magnitude: Array, low: Array, high: Array, n: i
     and Stability of Numerical Algorithms, theorem 9.3 and section 9.4), which moves the determinant as in `_centred_bounds`.
     NumPy multiplies the pivots as exp(sum(log)), whose relative error grows with the size of the logarithms.
     """
-    if n == 1:
-        return np.zeros(low.shape)
     unit = format.unit_roundoff + 2.0**-52
     largest = magnitude.max(axis=(-2, -1))
     rows = np.linalg.norm(magnitude, axis=-1)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tensorproof.formats import Array
 from tensorproof.operators.arithmetic import quotient_away_from
-from tensorproof.operators.table import CORRECT, FAITHFUL, UNDEFINED, Call, Error, Mask, operator
+from tensorproof.operators.table import CORRECT, FAITHFUL, UNDEFINED, Call, Mask, operator
 from tensorproof.ranges.elementwise import binary, monotone
 from tensorproof.ranges.error_function import erf as erf_value
 from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, SPECIALS, Range, align
@@ -61,8 +61,7 @@ def _(op: Call, x: Range) -> Mask:
     return x.contains(0.0)
 
 
-# The ONNX reference evaluator rounds Erf to float32, whatever the format is.
-@operator("Erf", error=Error(4.0, 2.0**-24), codomain=(-1.0, 1.0))
+@operator("Erf", error=FAITHFUL, codomain=(-1.0, 1.0))
 def erf(op: Call, x: Range) -> Range:
     """Increasing from -1 to 1."""
     return monotone(x, erf_value)

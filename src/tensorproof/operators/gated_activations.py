@@ -8,11 +8,12 @@ functions are within 8u of their value, and every step may be rounded to that fo
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
 
-from tensorproof.formats import Array
+from tensorproof.formats import Array, Format
 from tensorproof.operators.activations import PADDED, least, logistic, softplus_value
 from tensorproof.operators.arithmetic import add, mul
 from tensorproof.operators.table import Call, operator
@@ -20,6 +21,7 @@ from tensorproof.ranges.elementwise import monotone
 from tensorproof.ranges.error_function import erf
 from tensorproof.ranges.pieces import Curve, exact, pieces, within
 from tensorproof.ranges.range import Range
+from tensorproof.targets import FunctionError
 
 MICROSOFT = "com.microsoft"
 
@@ -47,8 +49,13 @@ def _normal_gate(x: Array) -> Array:
     return 0.5 * x * (1.0 + erf(x / math.sqrt(2.0)))
 
 
-def _tanh_gate(x: Array) -> Array:
-    return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
+def _tanh_gate(square: float, cubic: float) -> Curve:
+    return lambda x: 0.5 * x * (1.0 + np.tanh(math.sqrt(square) * (x + cubic * x**3)))
+
+
+def _constants(*values: float, format: Format) -> list[tuple[float, ...]]:
+    """Constants of a function body: as they are, and as the float32 numbers that float64 tensors get, too."""
+    return [values] if format.bits < 64 else [values, tuple(float(np.float32(v)) for v in values)]
 
 
 def _mish(x: Array) -> Array:
@@ -58,15 +65,18 @@ def _mish(x: Array) -> Array:
 @operator("Gelu", error=PADDED)
 def gelu(op: Call, x: Range) -> Range:
     """x times the normal distribution function, or its approximation by tanh: least at -0.75."""
-    # The function body takes its constants as float32 numbers, whatever the format is.
-    u = max(x.format.unit_roundoff, 2.0**-26)
+    u = x.format.unit_roundoff
     # 1 + erf: 4u of erf in [1/2, 1], 2u from its argument, u of the sum. Farther out than `reach` 1 - |erf| is below u^2 and
     # erf and tanh are exactly -1 in every implementation: the error does not grow beyond.
     reach = math.sqrt(-4.0 * math.log(u)) + 1.0
     absolute = 4.5 * u * reach + least(op, x.format) * reach
-    if op.attribute("approximate", "none") == "tanh":
-        return _gated(x, _tanh_gate, TANH_GELU_MINIMUM, absolute=1.5 * absolute, relative=16 * u)
-    return _gated(x, _normal_gate, GELU_MINIMUM, absolute=absolute, relative=12 * u)
+    if op.attribute("approximate", "none") != "tanh":
+        return _gated(x, _normal_gate, GELU_MINIMUM, absolute=absolute, relative=12 * u)
+    results = [
+        _gated(x, _tanh_gate(*constants), TANH_GELU_MINIMUM, absolute=1.5 * absolute, relative=16 * u)
+        for constants in _constants(2.0 / math.pi, 0.044715, format=x.format)
+    ]
+    return functools.reduce(Range.join, results)
 
 
 @operator("Swish", error=PADDED)
@@ -84,7 +94,15 @@ def _swish(op: Call, x: Range, alpha: float) -> Range:
     # With y = alpha x: |y| s(y) (10u + 2u |y|) <= 4u, and s may be zero once exp(-y) overflows (11.1 in float16: 0.4u).
     # For small alpha the gate is near one half, and 12u |x| is the better bound.
     absolute = min(6 * u / alpha, 12 * u * float(x.magnitude().max(initial=0.0))) + 20 * least(op, x.format) / alpha
-    return _gated(x, lambda v: v * logistic(alpha * v), SWISH_MINIMUM / alpha, absolute=absolute, relative=13 * u)
+    # A target's absolute error of the sigmoid counts while it is not exactly zero, which it is below -18 at the latest.
+    gate = op.target.function_errors.get("Sigmoid", FunctionError()).absolute
+    return _gated(
+        x,
+        lambda v: v * logistic(alpha * v),
+        SWISH_MINIMUM / alpha,
+        absolute=absolute + 18 * gate / alpha,
+        relative=13 * u + 2 * gate,
+    )
 
 
 @operator("SwiGLU", composed_of=(swish, mul))
@@ -107,21 +125,24 @@ def mish(op: Call, x: Range) -> Range:
 @operator("HardSwish", error=PADDED)
 def hard_swish(op: Call, x: Range) -> Range:
     """x max(0, min(1, x / 6 + 1/2)): least at -1.5, zero below -3, identity above 3."""
-    # The function body takes 1/6 as a float32 number, whatever the format is.
-    u = max(x.format.unit_roundoff, 2.0**-26)
-
-    def function(v: Array) -> Array:
-        return v * np.clip(v / 6 + 0.5, 0.0, 1.0)
+    u = x.format.unit_roundoff
 
     # The gate has an error of 3u between -4 and 4 and is exactly 0 and 1 outside; |x| <= 4 there.
-    return pieces(
-        x,
-        exact(-np.inf, -4.0, function),
-        within(-4.0, -1.5, function, absolute=14 * u, high=0.0),
-        within(-1.5, 0.0, function, absolute=14 * u, high=0.0),
-        within(0.0, 4.0, function, relative=8 * u, low=0.0),
-        exact(4.0, np.inf, function),
-    )
+    def result(slope: float) -> Range:
+        def function(v: Array) -> Array:
+            return v * np.clip(v * slope + 0.5, 0.0, 1.0)
+
+        minimum = -0.25 / slope
+        return pieces(
+            x,
+            exact(-np.inf, -4.0, function),
+            within(-4.0, minimum, function, absolute=14 * u, high=0.0),
+            within(minimum, 0.0, function, absolute=14 * u, high=0.0),
+            within(0.0, 4.0, function, relative=8 * u, low=0.0),
+            exact(4.0, np.inf, function),
+        )
+
+    return functools.reduce(Range.join, [result(slope) for (slope,) in _constants(1.0 / 6.0, format=x.format)])
 
 
 # -- fused forms that ONNX Runtime's transformer optimiser writes -----------------------------------------------------

@@ -155,7 +155,8 @@ def lrn(op: Call, x: Range) -> Range:
     base = bias + step * np.where(step < 0, far, near) + step * few
     largest = abs(bias) + abs(step) * (far + np.maximum(few, many))
     blur = (terms + 8) * u * largest + (terms * abs(step) + 2) * eta + abs(rounded(bias, format) - bias)
-    blur = blur + abs(rounded(step, format) - step) * (far + np.maximum(few, many))
+    # The quotient of two attributes may be a float32 number whatever the tensor's format.
+    blur = blur + (abs(rounded(step, format) - step) + 2.0**-24 * abs(step)) * (far + np.maximum(few, many))
     unsafe = base - blur <= 0
     op.report(DEGENERATE_NORMALISATION, 0, cells, unsafe, gives=SPECIALS)
     overflow = ~(far + np.maximum(few, many) <= op.accumulation(format).high * (1 - 2.0**-6))

@@ -7,11 +7,12 @@ apart. Everything else is composed of the element-wise operators, whose hazards 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from tensorproof.formats import Array
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import FLOAT32, Array
 from tensorproof.operators.arithmetic import add, mul, sub
 from tensorproof.operators.exponential import sqrt
 from tensorproof.operators.table import CORRECT, Call, Error, Operator, operator
@@ -22,15 +23,13 @@ from tensorproof.rules.division_by_zero import DIVISION_BY_ZERO
 
 _DOMAIN = "ai.onnx.preview.training"
 
+# Defaults of attributes, which are float32 numbers (ONNX Adam-1, Adagrad-1).
+_EPSILON, _ALPHA, _BETA = float(np.float32(1e-6)), float(np.float32(0.9)), float(np.float32(0.999))
+
 
 def _step(name: str, block: Callable[..., Range], error: Error = CORRECT) -> Operator:
     """A step inside an optimiser: evaluated and rounded like an operator, but not in the table."""
     return Operator(name, _DOMAIN, block, error, ARITHMETIC_OVERFLOW, None, None, None, (), False, ())
-
-
-def _constant(value: Any, like: Range) -> Range:
-    """An attribute in the tensor's format."""
-    return Range.constant(np.asarray(value, like.format.dtype), like.format)
 
 
 def _square(op: Call, x: Range) -> Range:
@@ -40,19 +39,25 @@ def _square(op: Call, x: Range) -> Range:
 _SQUARE = _step("Square", _square)
 
 
-def _weighted(op: Call, factor: float, x: Range) -> Range:
-    """factor * x; exact where the factor is 0 or 1."""
-    if factor == 1.0:
+def _weighted(op: Call, x: Range, *factors: float) -> Range:
+    """x times one of the factors; exact where that is 0 or 1."""
+    if set(factors) == {1.0}:
         return x
-    if factor == 0.0:
+    if set(factors) == {0.0}:
         return Range.uniform(x.shape, x.format, 0.0, 0.0, x.any_special)
-    return op.apply(mul, _constant(factor, x), x)
+    ends = x.format.round_nearest(np.array([min(factors), max(factors)]))
+    return op.apply(mul, Range.uniform((), x.format, float(ends[0]), float(ends[1])), x)
+
+
+def _complement(value: float) -> tuple[float, float]:
+    """1 - value for an attribute, exactly and, since attributes are float32 numbers, as float32 computes it."""
+    return 1.0 - value, float(np.float32(1.0) - np.float32(value))
 
 
 def _regularised(op: Call, x: Range, gradient: Range) -> Range:
     """norm_coefficient * x + gradient."""
     coefficient = float(op.attribute("norm_coefficient", 0.0))
-    return gradient if coefficient == 0.0 else op.apply(add, _weighted(op, coefficient, x), gradient)
+    return gradient if coefficient == 0.0 else op.apply(add, _weighted(op, x, coefficient), gradient)
 
 
 def _groups(tensors: tuple[Range, ...], kinds: int) -> list[tuple[Range, ...]]:
@@ -66,6 +71,11 @@ def _by_kind(results: list[tuple[Range, ...]]) -> tuple[Range, ...]:
     return tuple(part for kind in zip(*results) for part in kind)
 
 
+def _spoil(op: Call) -> None:
+    """What one step makes infinite, the next ones may turn into any special value."""
+    op.hazards[:] = [replace(hazard, gives=SPECIALS) if hazard.gives else hazard for hazard in op.hazards]
+
+
 # -- Adagrad -----------------------------------------------------------------------------------------------------------
 
 
@@ -73,13 +83,15 @@ def _by_kind(results: list[tuple[Range, ...]]) -> tuple[Range, ...]:
 def adagrad(op: Call, rate: Range, count: Range, *tensors: Range) -> tuple[Range, ...]:
     """x - r g / (sqrt(h + g^2) + epsilon): the quotient increases in g and lies in [-1, 1]."""
     slowed = _decayed(op, rate, count)
-    return _by_kind([_adagrad(op, slowed, *tensors) for tensors in _groups(tensors, 3)])
+    results = [_adagrad(op, slowed, *tensors) for tensors in _groups(tensors, 3)]
+    _spoil(op)
+    return _by_kind(results)
 
 
 def _adagrad(op: Call, rate: Range, x: Range, gradient: Range, squares: Range) -> tuple[Range, Range]:
     gradient = _regularised(op, x, gradient)
     total = op.apply(add, squares, op.apply(_SQUARE, gradient))
-    epsilon = float(op.attribute("epsilon", 1e-6))
+    epsilon = float(op.attribute("epsilon", _EPSILON))
     op.apply(sqrt, total)
     ratio = _quotient(op, gradient, gradient.replace(*_zero(gradient), None), squares, (0.0, 1.0, 1.0, 1.0), epsilon, rate)
     return op.apply(sub, x, ratio), total
@@ -131,10 +143,12 @@ def _quotient(
     low_h, high_h = np.maximum(c * lh, 0.0), np.maximum(c * hh, 0.0)
     low_v, high_v = a * lv, a * hv
     smallest = np.where((lg <= 0) & (hg >= 0), 0.0, np.minimum(np.abs(lg), np.abs(hg)))
-    divisor = np.sqrt(low_h + d * smallest**2) + epsilon
-    if np.any(divisor <= 0):
-        op.report(DIVISION_BY_ZERO, 2, aligned.result(gradient.format, divisor, divisor), divisor <= 0, gives=SPECIALS)
+    largest = np.maximum(np.abs(lg), np.abs(hg))
     tiny = gradient.format.smallest_subnormal
+    least = np.sqrt(np.maximum(c * lh + d * smallest**2, 0.0)) + epsilon
+    most = np.sqrt(high_h + d * largest**2) + epsilon
+    if np.any(least <= 0):
+        op.report(DIVISION_BY_ZERO, 2, aligned.result(gradient.format, least, most), least <= 0, gives=SPECIALS)
 
     def value(v: Array, h: Array, g: Array) -> Array:
         return (v + b * g) / np.maximum(np.sqrt(h + d * g * g) + epsilon, tiny)
@@ -144,6 +158,10 @@ def _quotient(
     high = np.maximum.reduce(
         [value(high_v, h, g) for h in (low_h, high_h) for g in _candidates(high_v, h, lg, hg, b, d, epsilon)]
     )
+    # Squares that are negative are no sums of squares: numerator and divisor are then bounded one by one.
+    ends = [(v + b * g) / np.maximum(end, tiny) for v, g in ((low_v, lg), (high_v, hg)) for end in (least, most)]
+    low = np.where(lh < 0, np.minimum.reduce(ends), low)
+    high = np.where(lh < 0, np.maximum.reduce(ends), high)
     special = None
     if gradient.has_special or momentum.has_special or squares.has_special:
         flags = aligned.specials[0] | aligned.specials[1] | aligned.specials[2]
@@ -178,26 +196,29 @@ def _candidates(v: Array, h: Array, low: Array, high: Array, b: float, d: float,
 def adam(op: Call, rate: Range, count: Range, *tensors: Range) -> tuple[Range, ...]:
     """x - r v / (sqrt(h) + epsilon) with running means v of g and h of g^2, bounded as one function of g, v and h."""
     adjusted = _bias_corrected(op, rate, count)
-    return _by_kind([_adam(op, adjusted, *tensors) for tensors in _groups(tensors, 4)])
+    results = [_adam(op, adjusted, *tensors) for tensors in _groups(tensors, 4)]
+    _spoil(op)
+    return _by_kind(results)
 
 
 def _adam(op: Call, rate: Range, x: Range, gradient: Range, mean: Range, squares: Range) -> tuple[Range, Range, Range]:
-    alpha, beta = float(op.attribute("alpha", 0.9)), float(op.attribute("beta", 0.999))
+    alpha, beta = float(op.attribute("alpha", _ALPHA)), float(op.attribute("beta", _BETA))
+    if not (0.0 <= alpha <= 1.0 and 0.0 <= beta <= 1.0):
+        raise NotAnalysed("alpha or beta is no weight of a running mean")
     gradient = _regularised(op, x, gradient)
-    new_mean = op.apply(add, _weighted(op, alpha, mean), _weighted(op, 1.0 - alpha, gradient))
-    new_squares = op.apply(add, _weighted(op, beta, squares), _weighted(op, 1.0 - beta, op.apply(_SQUARE, gradient)))
+    rest, new = _complement(alpha), _complement(beta)
+    new_mean = op.apply(add, _weighted(op, mean, alpha), _weighted(op, gradient, *rest))
+    new_squares = op.apply(add, _weighted(op, squares, beta), _weighted(op, op.apply(_SQUARE, gradient), *new))
     op.apply(sqrt, new_squares)
-    factors = alpha, 1.0 - alpha, beta, 1.0 - beta
-    if min(factors) < 0:
-        factors = tuple(max(f, 0.0) for f in factors)  # type: ignore[assignment]
-    epsilon = float(op.attribute("epsilon", 1e-6))
-    moved = op.apply(sub, x, _quotient(op, gradient, mean, squares, factors, epsilon, rate))
-    return _weighted(op, 1.0 - float(op.attribute("norm_coefficient_post", 0.0)), moved), new_mean, new_squares
+    epsilon = float(op.attribute("epsilon", _EPSILON))
+    ratios = [_quotient(op, gradient, mean, squares, (alpha, b, beta, d), epsilon, rate) for b, d in zip(rest, new)]
+    moved = op.apply(sub, x, ratios[0].join(ratios[1]))
+    return _weighted(op, moved, *_complement(float(op.attribute("norm_coefficient_post", 0.0)))), new_mean, new_squares
 
 
 def _bias_corrected(op: Call, rate: Range, count: Range) -> Range:
-    """R * sqrt(1 - beta^T) / (1 - alpha^T) from the first step on, R before."""
-    alpha, beta = float(op.attribute("alpha", 0.9)), float(op.attribute("beta", 0.999))
+    """R * sqrt(1 - beta^T) / (1 - alpha^T) from the first step on, R before; powers of attributes are float32 numbers."""
+    alpha, beta = float(op.attribute("alpha", _ALPHA)), float(op.attribute("beta", _BETA))
     first, last = np.maximum(count.low, 1.0), np.maximum(count.high, 1.0)
     above = np.sqrt(np.maximum(1.0 - beta**first, 0.0)), np.sqrt(np.maximum(1.0 - beta**last, 0.0))
     below = 1.0 - alpha**first, 1.0 - alpha**last
@@ -212,7 +233,7 @@ def _bias_corrected(op: Call, rate: Range, count: Range) -> Range:
     low = np.where(never, 1.0, np.where(always, low, np.minimum(low, 1.0)))
     high = np.where(never, 1.0, np.where(always, high, np.maximum(high, 1.0)))
     # 1 - beta^T cancels: a relative error u of the power becomes u / (1 - beta^T) of the difference.
-    amplified = 8.0 * rate.format.unit_roundoff * (1.0 + 1.0 / max(1.0 - alpha, tiny) + 1.0 / max(1.0 - beta, tiny))
+    amplified = 8.0 * FLOAT32.unit_roundoff * (1.0 + 1.0 / max(1.0 - alpha, tiny) + 1.0 / max(1.0 - beta, tiny))
     factor = count.replace(low * (1.0 - amplified), high * (1.0 + amplified), None, rate.format)
     exact = bool(never.all())
     return rate if exact else op.apply(mul, rate, factor)
@@ -229,7 +250,9 @@ def _bias_corrected(op: Call, rate: Range, count: Range) -> Range:
 )
 def momentum(op: Call, rate: Range, count: Range, *tensors: Range) -> tuple[Range, ...]:
     """x - r v with the running sum v of gradients, or Nesterov's form of it: linear in everything but r."""
-    return _by_kind([_momentum(op, rate, count, *tensors) for tensors in _groups(tensors, 3)])
+    results = [_momentum(op, rate, count, *tensors) for tensors in _groups(tensors, 3)]
+    _spoil(op)
+    return _by_kind(results)
 
 
 def _momentum(
@@ -237,14 +260,14 @@ def _momentum(
 ) -> tuple[Range, Range]:
     alpha, beta = float(op.attribute("alpha", 0.0)), float(op.attribute("beta", 1.0))
     gradient = _regularised(op, x, gradient)
-    slowed = _weighted(op, alpha, speed)
+    slowed = _weighted(op, speed, alpha)
     # In the first iteration the gradient counts fully (ONNX Momentum-1).
-    terms = [_weighted(op, beta, gradient)] if bool((count.high > 0).any()) else []
+    terms = [_weighted(op, gradient, beta)] if bool((count.high > 0).any()) else []
     if bool((count.low <= 0).any()):
         terms.append(gradient)
     added = terms[0] if len(terms) == 1 else terms[0].join(terms[1])
     new_speed = op.apply(add, slowed, added)
     direction = new_speed
     if op.attribute("mode", "standard") == "nesterov":
-        direction = op.apply(add, gradient, _weighted(op, alpha, new_speed))
+        direction = op.apply(add, gradient, _weighted(op, new_speed, alpha))
     return op.apply(sub, x, op.apply(mul, rate, direction)), new_speed

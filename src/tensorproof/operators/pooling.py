@@ -142,8 +142,6 @@ def _norm(op: Call, sums: Range, terms: int, p: int) -> Range:
     error = summation_error(op, sums.high, terms + 8, sums.format)
     low, high = np.maximum(sums.low - error, 0.0), sums.high + error
     report_partial_sums(op, sums.replace(low, high, sums.special), high)
-    accumulator = op.accumulation(sums.format)
-    low, high = np.minimum(low, accumulator.high), np.minimum(high, accumulator.high)
     slack = 8 * sums.format.unit_roundoff if p > 1 else 0.0
     # The float64 root is exact to a few units of 2^-53.
     root_low, root_high = low ** (1.0 / p) * (1 - slack - 2.0**-50), high ** (1.0 / p) * (1 + slack + 2.0**-50)

@@ -13,6 +13,7 @@ from tensorproof.ranges.range import Range
 from tensorproof.ranges.recurrence import Inputs, Layer, State, Step, Weights
 from tensorproof.ranges.sums import interval_product
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+from tensorproof.rules.exponential_overflow import EXPONENTIAL_OVERFLOW
 
 _COARSE = "gates share their operands: each is bounded on its own"
 
@@ -20,7 +21,7 @@ _COARSE = "gates share their operands: each is bounded on its own"
 SLOPES = 1 << 20
 
 
-@operator("RNN", hazards=(ACCUMULATION_OVERFLOW,), coarse=_COARSE)
+@operator("RNN", hazards=(ACCUMULATION_OVERFLOW, EXPONENTIAL_OVERFLOW), coarse=_COARSE)
 def rnn(
     op: Call,
     x: Range,
@@ -43,7 +44,7 @@ def rnn(
     return layer.run(cell)
 
 
-@operator("GRU", hazards=(ACCUMULATION_OVERFLOW,), coarse=_COARSE)
+@operator("GRU", hazards=(ACCUMULATION_OVERFLOW, EXPONENTIAL_OVERFLOW), coarse=_COARSE)
 def gru(
     op: Call,
     x: Range,
@@ -173,7 +174,7 @@ def _tanh_slope(t: Box) -> Box:
     return Box(np.minimum(*ends), np.where((t.low <= 0.0) & (t.high >= 0.0), 1.0, np.maximum(*ends)))
 
 
-@operator("LSTM", hazards=(ACCUMULATION_OVERFLOW,), coarse=_COARSE)
+@operator("LSTM", hazards=(ACCUMULATION_OVERFLOW, EXPONENTIAL_OVERFLOW), coarse=_COARSE)
 def lstm(
     op: Call,
     x: Range,

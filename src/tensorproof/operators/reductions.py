@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import Array
+from tensorproof.formats import FLOAT64, Array
 from tensorproof.operators.table import CORRECT, FAITHFUL, UNDEFINED, Call, Mask, operator
 from tensorproof.ranges.folds import Fold, reduced_axes
 from tensorproof.ranges.range import INFINITIES, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Flags, Range
 from tensorproof.ranges.sums import keep_sign, report_partial_overflow, summation_error
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 from tensorproof.rules.empty_reduction import EMPTY_REDUCTION
+from tensorproof.rules.exponential_overflow import EXPONENTIAL_OVERFLOW
 from tensorproof.rules.log_of_nonpositive import LOG_OF_NONPOSITIVE
+from tensorproof.targets import ONNXRUNTIME_CPU
 
 NONNEGATIVE = (0.0, np.inf)
 
@@ -120,13 +122,22 @@ def reduce_log_sum(op: Call, x: Range, axes: Range | None = None) -> Range:
     return sums.replace(np.where(empty, np.inf, low), np.where(empty, -np.inf, high), flags)
 
 
-@operator("ReduceLogSumExp", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, hazards=(EMPTY_REDUCTION,))
+@operator(
+    "ReduceLogSumExp",
+    error=CORRECT,
+    overflow=ACCUMULATION_OVERFLOW,
+    hazards=(EMPTY_REDUCTION, EXPONENTIAL_OVERFLOW, LOG_OF_NONPOSITIVE),
+)
 def reduce_log_sum_exp(op: Call, x: Range, axes: Range | None = None) -> Range:
-    """Increasing in every element, between the largest and the largest plus log n; no exponential in it overflows.
+    """Increasing in every element, between the largest and the largest plus log n; exponentials do not overflow.
 
     The reference and ONNX Runtime subtract the largest element first (as do torch.logsumexp and tf.reduce_logsumexp), so
     the exponentials lie in [0, 1] and one of them is 1. With d = largest - x the rounding of x - largest changes exp(-d) by
     d exp(-d) u <= 0.4 u, and exp itself by 4 units of the last place; the sum of n terms follows `summation_error`.
+
+    The exception is ONNX Runtime with 16-bit tensors in models of version 18, where it has no kernel and takes the
+    operator's function body, log(sum(exp(x))) in float64: +inf above 709.78 and -inf below -745.13 (measured with 1.31 for
+    versions 13 to 26).
     """
     _floating_only(x)
     fold = fold_of(op, x, axes)
@@ -148,12 +159,25 @@ def reduce_log_sum_exp(op: Call, x: Range, axes: Range | None = None) -> Range:
         sums = fold.high_sum(np.exp(np.minimum(np.where(low <= high, high, -np.inf) - largest_low, 0.0)))
         sums = np.where(np.isfinite(sums), sums * (1.0 + relative), float(terms))
         report_partial_overflow(op, fold.result(np.ones_like(sums), sums), np.zeros_like(sums), sums)
+    if op.target is ONNXRUNTIME_CPU and op.version == 18 and format.bits < 32:
+        lows = lows - _report_written_out(op, fold, largest_low, largest_high)
     if fold.may_be_empty:
         none = np.isneginf(largest_high)
         lows, highs = np.where(none, 0.0, lows), np.where(none, 0.0, highs)
     if not x.has_special:
         return fold.result(lows, highs)
     return _log_sum_exp_specials(fold, lows, highs)
+
+
+def _report_written_out(op: Call, fold: Fold, largest_low: Array, largest_high: Array) -> Array:
+    """Hazards of log(sum(exp(x))) in float64; and its error where the sum is subnormal."""
+    largest = fold.result(largest_low, largest_high)
+    finite = largest.low <= largest.high
+    top = np.log(FLOAT64.high) - np.log(max(fold.terms, 1))
+    op.report(EXPONENTIAL_OVERFLOW, 0, largest, (largest.high > top) & finite, gives=POSITIVE_INFINITY)
+    bottom = np.log(FLOAT64.smallest_subnormal)
+    op.report(LOG_OF_NONPOSITIVE, 0, largest, (largest.low < bottom) & finite, gives=NEGATIVE_INFINITY)
+    return np.where(largest_low < np.log(FLOAT64.smallest_normal), 0.75, 0.0)
 
 
 def _log_sum_exp(fold: Fold, values: Array, times: int) -> Array:

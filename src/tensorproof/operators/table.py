@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import Array, Format
+from tensorproof.formats import FLOAT32, Array, Format
 from tensorproof.ranges.containers import Abstract
 from tensorproof.ranges.range import INFINITIES, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Range
 from tensorproof.rules.invalid_operation_on_infinity import INVALID_ON_INFINITY
@@ -332,8 +332,8 @@ def _round_outward(call: Call, x: Range) -> tuple[Array, Array]:
     if ulps or absolute:
         padded_low = low - (ulps * fmt.quantum(low) + absolute)
         padded_high = high + (ulps * fmt.quantum(high) + absolute)
-        if absolute == 0.0:
-            # An error in units of the last place is relative: it carries no result across zero.
+        if absolute <= FLOAT32.smallest_normal:
+            # An error in units of the last place is relative, and underflow gives zero: no result is carried across it.
             padded_low = np.where(low >= 0, np.maximum(padded_low, 0.0), padded_low)
             padded_high = np.where(high <= 0, np.minimum(padded_high, 0.0), padded_high)
         low, high = padded_low, padded_high

@@ -13,10 +13,11 @@ import numpy as np
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import FLOAT32, Array, Format
-from tensorproof.operators.table import RESULT, Call
+from tensorproof.operators.table import RESULT, UNDEFINED, Call
 from tensorproof.ranges.range import NAN, SPECIALS, Range
 from tensorproof.ranges.sums import interval_product, summation_error
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+from tensorproof.rules.exponential_overflow import EXPONENTIAL_OVERFLOW
 
 
 class Box(NamedTuple):
@@ -87,7 +88,8 @@ def _softplus(x: Array) -> Array:
 class _Function:
     """An activation f(x, alpha, beta): a bound on its absolute error, the ends of its values, its critical points and values.
 
-    `error` is in units of the unit roundoff, from the terms that the formula of the standard adds up.
+    `error` is in units of the unit roundoff, from the terms that the formula of the standard adds up. `exponential` says
+    that the formula holds exp(x), which may overflow.
     """
 
     function: Callable[[Array, float, float], Array]
@@ -98,6 +100,11 @@ class _Function:
     uses: tuple[bool, bool] = (False, False)
     defaults: tuple[tuple[float, float], ...] = ((0.0, 0.0),)
     operator: str = ""
+    exponential: bool = False
+
+    @property
+    def is_bounded(self) -> bool:
+        return np.isfinite(self.low(1.0)) and np.isfinite(self.high(1.0))
 
 
 def _none(x: Array, alpha: float, beta: float) -> Array:
@@ -162,7 +169,10 @@ ACTIVATIONS: dict[str, _Function] = {
     ),
     "softsign": _Function(lambda x, a, b: x / (1.0 + np.abs(x)), _bounded, lambda a: -1.0, lambda a: 1.0),
     "softplus": _Function(
-        lambda x, a, b: _softplus(x), lambda x, a, b: 8.0 * np.maximum(_softplus(x), 1.0), lambda a: 0.0
+        lambda x, a, b: _softplus(x),
+        lambda x, a, b: 8.0 * np.maximum(_softplus(x), 1.0),
+        lambda a: 0.0,
+        exponential=True,
     ),
 }
 
@@ -224,7 +234,10 @@ class Arithmetic:
         self.format = format
         self.clip = clip
         self.records = True
-        self.worst: Box | None = None
+        #: The part of sums beyond the format, and of the operands of exponentials that overflow.
+        self.sums: Box | None = None
+        self.exponents: Box | None = None
+        self.is_bounded = True
         #: The memory at the start of a number of steps that are taken at once.
         self.origin: tuple[Box, float] | None = None
         flushes = op.target.flushes_results or op.target.flushes_operands
@@ -241,14 +254,15 @@ class Arithmetic:
         low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
         over = (high > format.high) | (low < format.low)
         if over.any():
-            self._note(low[over], high[over])
+            self.sums = self._noted(self.sums, low[over], high[over])
             low, high = np.clip(low, format.low, format.high), np.clip(high, format.low, format.high)
         return Box(low, high)
 
-    def _note(self, low: Array, high: Array) -> None:
-        if self.records:
-            found = Box(np.asarray(low.min()), np.asarray(high.max()))
-            self.worst = found if self.worst is None else self.worst.join(found)
+    def _noted(self, earlier: Box | None, low: Array, high: Array) -> Box | None:
+        if not self.records:
+            return earlier
+        found = Box(np.asarray(low.min()), np.asarray(high.max()))
+        return found if earlier is None else earlier.join(found)
 
     def total(self, *terms: Term) -> Box:
         """A gate sum in any order, its parts possibly rounded on their own."""
@@ -259,7 +273,7 @@ class Arithmetic:
         partial = magnitude + error > self.op.accumulation(self.format).high
         if partial.any():
             # Partial sums may leave the format although the sum comes back: inf - inf.
-            self._note(-magnitude[partial], magnitude[partial])
+            self.sums = self._noted(self.sums, -magnitude[partial], magnitude[partial])
         return self.rounded(np.asarray(low), np.asarray(high), error)
 
     def activated(self, activation: Activation, x: Box) -> Box:
@@ -276,8 +290,14 @@ class Arithmetic:
 
     def _activated(self, activation: Activation, x: Box) -> Box:
         result: Box | None = None
+        entry = ACTIVATIONS[activation.name]
+        self.is_bounded = self.is_bounded and entry.is_bounded
+        if entry.exponential:
+            over = x.high > np.log(self.format.high) - 1.0 / 64.0
+            if over.any():
+                self.exponents = self._noted(self.exponents, x.low[over], x.high[over])
         for alpha, beta in activation.parameters:
-            image = self._image(ACTIVATIONS[activation.name], x, alpha, beta)
+            image = self._image(entry, x, alpha, beta)
             result = image if result is None else result.join(image)
         assert result is not None
         return result
@@ -292,14 +312,18 @@ class Arithmetic:
         error = np.maximum(entry.error(x.low, alpha, beta), entry.error(x.high, alpha, beta)) * self.roundoff
         exact = error == 0.0
         error = error + self.tiny + 4.0 * self.format.quantum(np.maximum(np.abs(low), np.abs(high)))
+        extra_absolute = 0.0
         if entry.operator:
             extra = self.op.target.function_errors.get(entry.operator)
-            # 1 / (1 + exp(-x)) is 0 where the exponential overflows.
-            error = error + 1.0 / self.format.high
             if extra is not None:
-                error = error + extra.absolute + extra.ulps * self.format.quantum(np.maximum(np.abs(low), np.abs(high)))
+                extra_absolute = extra.absolute + extra.ulps * self.roundoff
+            # 1 / (1 + exp(-x)) is 0 where the exponential overflows.
+            error = error + 1.0 / self.format.high + extra_absolute
         box = self.rounded(low, high, np.where(exact, 0.0, error))
         least, most = entry.low(alpha), entry.high(alpha)
+        if entry.operator == "Tanh" and extra_absolute:
+            # A rational approximation exceeds 1 by a unit in the last place (ONNX Runtime's GRU).
+            least, most = least - extra_absolute, most + extra_absolute
         least, most = float(self.format.round_down(np.asarray(least))), float(self.format.round_up(np.asarray(most)))
         return Box(np.clip(box.low, least, most), np.clip(box.high, least, most))
 
@@ -355,12 +379,17 @@ class Arithmetic:
         return (start + steps * addend) * np.exp(steps * np.log1p(3.0 * self.roundoff)) * (1.0 + 2.0**-40)
 
     def report(self) -> None:
-        """Report the sums that can leave the format, if any."""
-        if self.worst is None:
-            return
-        value = Range.uniform((), self.format, float(self.worst.low), float(self.worst.high))
-        gives = SPECIALS if self.format.has_infinity else NAN
-        self.op.report(ACCUMULATION_OVERFLOW, RESULT, value, True, gives=gives)
+        """Report sums that can leave the format, and exponentials that overflow, if any."""
+        special = SPECIALS if self.format.has_infinity else NAN
+        # A sum cut off at the end of the format stands for larger ones only where activations are bounded.
+        beyond = special if self.is_bounded else special | UNDEFINED
+        for rule, found, gives in (
+            (ACCUMULATION_OVERFLOW, self.sums, beyond),
+            (EXPONENTIAL_OVERFLOW, self.exponents, special),
+        ):
+            if found is not None:
+                value = Range.uniform((), self.format, float(found.low), float(found.high))
+                self.op.report(rule, RESULT, value, True, gives=gives)
 
 
 def _power_above(values: Array) -> Array:

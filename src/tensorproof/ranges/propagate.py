@@ -271,9 +271,16 @@ class Propagation:
             if gives & UNDEFINED and isinstance(actual_result, Range):
                 actual_result = Range.top(actual_result.shape, actual_result.format)
             elif gives & SPECIALS:
-                actual_result = with_special(actual_result, gives & SPECIALS)
+                actual_result = with_special(self._beyond_format(actual_result), gives & SPECIALS)
             flows.append(Flow(clean_result, actual_result, roots))
         return flows
+
+    def _beyond_format(self, value: Abstract) -> Abstract:
+        """What a failing node may really give on this target: a chain kept in float32 runs on where 16 bits overflow."""
+        narrow = isinstance(value, Range) and value.format.is_float and value.format.bits < 32
+        if not narrow or not self.target.keeps_chains_wide:
+            return value
+        return Range.uniform(value.shape, value.format, FLOAT32.low, FLOAT32.high, value.any_special)
 
     def _record(self, node: Node) -> Record:
         """The record of a node; one that nobody reads in passes that are not final."""
@@ -316,9 +323,17 @@ class Propagation:
             if number == ABSENT:
                 continue
             value = self.model.values[number]
-            anything = unknown_value(value.format, value.shape, value.container)
+            anything = unknown_value(value.format or self._likely_format(node), value.shape, value.container)
             finite = anything.without_special() if isinstance(anything, Range) else anything
             self.set(number, Flow(finite, anything, roots | {node.number}))
+
+    def _likely_format(self, node: Node) -> Format:
+        """The format of an output that the file does not declare: its first floating operand's."""
+        for number in node.inputs:
+            flow = self.values.get(number)
+            if flow is not None and isinstance(flow.clean, Range) and flow.clean.format.is_float:
+                return flow.clean.format
+        return FLOAT32
 
 
 def unknown_value(

@@ -30,14 +30,16 @@ def _strict(value: Any) -> Any:
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, str):
+        if value.isascii():
+            return value
         # A lone surrogate has no UTF-8 form, and strict parsers refuse its escape.
         return "".join(f"\\u{ord(c):04x}" if "\ud800" <= c <= "\udfff" else c for c in value)
     if isinstance(value, float):
         return number(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):
         entries = cast("Mapping[Any, Any]", value)
         return {_strict(str(key)): _strict(item) for key, item in entries.items()}
-    if isinstance(value, Sequence | set | frozenset):
+    if isinstance(value, list | tuple | Sequence | set | frozenset):
         return [_strict(item) for item in cast("Iterable[Any]", value)]
     if callable(getattr(value, "tolist", None)):  # a NumPy scalar or array
         return _strict(value.tolist())

@@ -47,6 +47,7 @@ def number(value: float) -> str:
 
 
 def interval(low: float, high: float) -> str:
+    """A range, ends included."""
     return f"[{number(low)}, {number(high)}]"
 
 

@@ -155,7 +155,8 @@ BITS = [
     _one("int8", "BitwiseNot", [_integers(np.int8, 4)], vary=[0]),
     _one("uint16", "BitwiseNot", [_integers(np.uint16, 4, low=0)], vary=[0]),
     _one("int32", "BitCast", [_floats(4)], attributes={"to": TensorProto.INT32}, opset=26, output_types=[6], vary=[]),
-    _one("float", "BitCast", [_integers(np.int32, 4)], attributes={"to": TensorProto.FLOAT}, opset=26, output_types=[1], vary=[0]),
+    _one("float", "BitCast", [_integers(np.int32, 4)], attributes={"to": TensorProto.FLOAT}, opset=26, output_types=[1], vary=[]),
+    _one("uint8", "BitCast", [_integers(np.int8, 4)], attributes={"to": TensorProto.UINT8}, opset=26, output_types=[2], vary=[0]),
 ]
 
 SEEDS = [*ARITHMETIC, *POWERS, *COMPARISONS, *CHOICES, *BITS]

@@ -1,6 +1,8 @@
 """RNN, GRU and LSTM: every attribute, both opset generations, sequences of different lengths.
 
-onnx.reference knows Tanh and Affine only and ignores clip, sequence_lens and input_forget: ONNX Runtime judges those.
+onnx.reference knows Tanh and Affine only and ignores clip, sequence_lens and input_forget: ONNX Runtime judges those. Its
+GRU and LSTM evaluate Tanh by a rational function that exceeds 1 by a unit in the last place, which the default target does
+not grant: there, Tanh is written as ScaledTanh with both parameters 1, which they evaluate as the C library does.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from tests.soundness.seeds.seed import Seed, seed
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 STATES = {"RNN": 1, "GRU": 1, "LSTM": 2}
+DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
 
 
 def layer(
@@ -36,6 +39,8 @@ def layer(
     rng = np.random.default_rng([number, steps, hidden])
     attributes = {"hidden_size": hidden, **(attributes or {})}
     directions = 2 if attributes.get("direction") == "bidirectional" else 1
+    if oracle == "runtime":
+        attributes = _exact_tanh(operator, attributes, directions)
     gates = GATES[operator]
 
     def numbers(*shape: int) -> np.ndarray:
@@ -63,6 +68,20 @@ def layer(
         vary=None if weights_vary else [0, *range(5, len(inputs))],
         name=f"{operator.lower()}-{number}-{'-'.join(f'{k}={v}' for k, v in attributes.items())}-{lengths}",
     )
+
+
+def _exact_tanh(operator: str, attributes: dict[str, Any], directions: int) -> dict[str, Any]:
+    names = attributes.get("activations", DEFAULTS[operator] * directions)
+    parameters = {"activation_alpha": [], "activation_beta": []}
+    left = {key: list(attributes.get(key, ())) for key in parameters}
+    for name in names:
+        for values, given in zip(parameters.values(), left.values()):
+            if name == "Tanh":
+                values.append(1.0)
+            elif given:
+                values.append(given.pop(0))
+    names = ["ScaledTanh" if name == "Tanh" else name for name in names]
+    return {**attributes, "activations": names, **{k: v for k, v in parameters.items() if v}}
 
 
 SEEDS: list[Seed] = []
@@ -108,7 +127,6 @@ for _number, (_name, (_alpha, _beta)) in enumerate(_PARAMETERS.items()):
         layer("LSTM", {**_attributes, "activations": [_name, "Tanh", "Tanh"]}, number=160 + _number, oracle="runtime")
     )
 SEEDS += [
-    layer("RNN", {"activations": ["Affine"], "activation_alpha": [0.5], "activation_beta": [0.25]}, number=200),
     layer("RNN", {"activations": ["LeakyRelu"]}, number=201, oracle="runtime"),
     layer("RNN", {"activations": ["HardSigmoid"]}, number=202, oracle="runtime"),
     layer("RNN", {"activations": ["Relu"]}, number=203, steps=20, oracle="runtime", weights_vary=False),
