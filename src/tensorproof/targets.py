@@ -1,8 +1,8 @@
 """Targets: how a runtime evaluates what the model file only names.
 
-A verdict holds for one target. It states whether subnormal results are flushed to zero, in which format sums accumulate,
-whether chains of 16-bit operators may stay in float32, and where a function of the runtime is known to be farther from the
-mathematical one than its operator's block says.
+A verdict holds for one target. It states whether subnormal results are flushed to zero, in which format sums
+accumulate, whether chains of 16-bit operators may stay in float32, and where a function of the runtime is known to be
+farther from the mathematical one than its operator's block says.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Target:
     """The arithmetic of one runtime.
 
     `flushes_results` (FTZ) and `flushes_operands` (DAZ) are separate: under FTZ alone x != y does not imply x - y != 0.
+    `evaluates_in_float32` names operators whose operands are converted to float32 even if they are float64 or integers.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Target:
     flushes_operands: bool = False
     accumulates_wide: bool = False
     keeps_chains_wide: bool = False
+    evaluates_in_float32: frozenset[str] = frozenset()
     function_errors: Mapping[str, FunctionError] = field(default_factory=lambda: _NONE)
 
     def accumulation(self, fmt: Format) -> Format:
@@ -53,15 +55,16 @@ class Target:
 IEEE = Target("ieee", "IEEE 754 with subnormals; sums accumulate in the tensor's own format, in any order.")
 ONNXRUNTIME_CPU = Target(
     "onnxruntime-cpu",
-    "ONNX Runtime's CPU provider: subnormals kept, 16-bit sums accumulate in float32, 16-bit chains may stay in float32.",
+    "ONNX Runtime's CPU provider: subnormals kept, 16-bit sums in float32, 16-bit chains may stay in float32.",
     accumulates_wide=True,
     keeps_chains_wide=True,
+    evaluates_in_float32=frozenset({"Shrink"}),
     function_errors=MappingProxyType(
         {
-            # Errors against float64 (float64 functions against 80 bits) over 3 million float32 arguments of the whole line, and
-            # all float16 ones; ONNX Runtime 1.31, x86-64 with AVX-512. MLAS evaluates sigmoid and tanh by rational functions:
-            # sigmoid is exactly 0 from -16.3 on and off by a factor of two at -17 (worst 1.7e-7); tanh is off by 5.3 units,
-            # exceeds 1 by 2.4e-7, and is 0 for subnormal arguments.
+            # Errors against float64 (float64 functions against 80 bits) over 3 million float32 arguments of the whole
+            # line, and all float16 ones; ONNX Runtime 1.31, x86-64 with AVX-512. MLAS evaluates sigmoid and tanh by
+            # rational functions: sigmoid is exactly 0 from -16.3 on and off by a factor of two at -17 (worst 1.7e-7);
+            # tanh is off by 5.3 units, exceeds 1 by 2.4e-7, and is 0 for subnormal arguments.
             "Sigmoid": FunctionError(absolute=2.0**-22),
             "Tanh": FunctionError(absolute=2.0**-126, ulps=4.0, overshoot=2.0**-21),
             # What is computed with them: worst 7.8e-7 for Gelu with tanh, positive by as much below zero; 2.6e-6 for
@@ -70,8 +73,8 @@ ONNXRUNTIME_CPU = Target(
             "Mish": FunctionError(absolute=2.0**-19, ulps=8.0),
             # The division has a relative error of 2.4e-7: the quotient exceeds 1.
             "Softsign": FunctionError(ulps=2.0, overshoot=2.0**-21),
-            # Worst 4.3 units for arc sine and cosine, 3.6 for the arc tangent, 3.0 for the logarithm. Sine and cosine of
-            # float64 arguments lose 6.6e-16 beside their zeros.
+            # Worst 4.3 units for arc sine and cosine, 3.6 for the arc tangent, 3.0 for the logarithm. Sine and cosine
+            # of float64 arguments lose 6.6e-16 beside their zeros.
             "Asin": FunctionError(ulps=2.0),
             "Acos": FunctionError(ulps=2.0),
             "Atan": FunctionError(ulps=2.0),

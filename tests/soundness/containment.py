@@ -14,6 +14,10 @@ from tensorproof.ranges.range import Range, flags_of
 def violation(value: Abstract, computed: Any) -> str | None:
     """Why `computed` is not one of the values that `value` stands for; None if it is."""
     if isinstance(value, OptionalOf):
+        if isinstance(computed, list) and len(computed) == 1:
+            # onnx.reference wraps the value of an Optional node into a list of one.
+            is_wrapped = isinstance(value.value, Range) or not isinstance(computed[0], np.ndarray)
+            computed = computed[0] if is_wrapped else computed
         if computed is None:
             return None if value.may_be_absent else "absent"
         return "present" if value.value is None else violation(value.value, computed)

@@ -143,6 +143,10 @@ def measure(label: str, seeds: Sequence[Seed], *, count: int = 10, seed: int = 0
             if unanalysed(analysis):
                 result.skipped = unanalysed(analysis)[0]
                 continue
+            if any(h.gives for record in analysis.records.values() for h in record.hazards):
+                # Behind a hazard the range is that of an operand repaired: there is nothing to reach.
+                result.skipped = "a hazard fires"
+                continue
             hull, targets = _search(bench, ranges, places, rng)
         except Exception as error:  # an oracle that refuses: nothing to measure
             result.skipped = f"{type(error).__name__} {str(error)[:80]}"

@@ -1,9 +1,9 @@
 """Activations that are monotone, or linear in pieces: rectifiers, sigmoids and their hard versions, Clip and Shrink.
 
-Where an operator has several rounded steps, its block covers a direct implementation and the step-by-step evaluation of the
-function body in the ONNX standard, each step rounded to the tensor's own format; u is the unit roundoff. Elementary functions
-are taken to be within 4 units of the last place, which is a relative error of at most 8u, and to keep their codomain.
-Attributes are float32 numbers, which a runtime may round to the format of the tensor first.
+Where an operator has several rounded steps, its block covers a direct implementation and the step-by-step evaluation
+of the function body in the ONNX standard, each step rounded to the tensor's own format; u is the unit roundoff.
+Elementary functions are taken to be within 4 units of the last place, which is a relative error of at most 8u, and to
+keep their codomain. Attributes are float32 numbers, which a runtime may round to the format of the tensor first.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from tensorproof.errors import NotAnalysed
 from tensorproof.formats import Array, Format
 from tensorproof.operators.table import CORRECT, FAITHFUL, Call, Error, operator
 from tensorproof.ranges.elementwise import binary, corners, increasing, monotone, product
-from tensorproof.ranges.pieces import Piece, exact, pieces, within
-from tensorproof.ranges.range import NAN, Range
+from tensorproof.ranges.pieces import Curve, Piece, exact, or_zero, pieces, within
+from tensorproof.ranges.range import NAN, POSITIVE_INFINITY, Range, align
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 
 #: The block adds the error of its steps itself; the engine only rounds the ends outward into the format.
@@ -48,22 +48,13 @@ def _zero(x: Array) -> Array:
     return np.zeros_like(x)
 
 
-def _or_zero(x: Range, result: Range) -> Range:
-    """The result where NaN may count as "otherwise", which gives zero: comparisons with NaN are false."""
-    if not x.any_special & NAN:
-        return result
-    here = (x.special & np.uint8(NAN)) != 0
-    low, high = np.where(here, np.minimum(result.low, 0.0), result.low), np.where(here, np.maximum(result.high, 0.0), result.high)
-    return result.replace(low, high, result.special)
-
-
 # -- linear in pieces ------------------------------------------------------------------------------------------------
 
 
 @operator("Relu")
 def relu(op: Call, x: Range) -> Range:
     """Increasing and exact; zero below zero."""
-    return _or_zero(x, monotone(x, lambda v: np.maximum(v, 0.0)))
+    return or_zero(x, monotone(x, lambda v: np.maximum(v, 0.0)))
 
 
 @operator("LeakyRelu", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
@@ -74,7 +65,7 @@ def leaky_relu(op: Call, x: Range) -> Range:
     return pieces(x, *(exact(-np.inf, 0.0, _scaled(slope)) for slope in slopes), exact(0.0, np.inf, _identity))
 
 
-def _scaled(factor: float):  # noqa: ANN202
+def _scaled(factor: float) -> Curve:
     return lambda x: factor * x
 
 
@@ -89,9 +80,19 @@ def prelu(op: Call, x: Range, slope: Range) -> Range:
         high = np.maximum(np.where(negative, high, -np.inf), np.where(positive, hx, -np.inf))
         return low, high
 
-    result = binary(x, slope, kernel, lambda v, s: np.where(v < 0, s * v, v))
-    # Some implementations ask for x > 0 instead, and multiply zero by the slope.
-    return result.join(binary(x, slope, kernel, lambda v, s: np.where(v > 0, v, s * v))) if slope.has_special else result
+    if not slope.has_special:
+        return binary(x, slope, kernel, _rectified)
+    # Some implementations ask for x > 0, and multiply zero by the slope; whatever the slope is, positive numbers stay.
+    result = binary(x, slope, kernel, _rectified).join(binary(x, slope, kernel, lambda v, s: np.where(v > 0, v, s * v)))
+    aligned = align(x, slope)
+    (lx, _), (hx, _), (sx, ss) = aligned.lows, aligned.highs, aligned.specials
+    here = (ss != 0) & (hx >= 0)
+    low, high = np.where(here, np.maximum(lx, 0.0), np.inf), np.where(here, hx, -np.inf)
+    return result.join(aligned.result(x.format, low, high, sx & np.uint8(POSITIVE_INFINITY)))
+
+
+def _rectified(x: Array, slope: Array) -> Array:
+    return np.where(x < 0, slope * x, x)
 
 
 @operator("ThresholdedRelu")
@@ -100,29 +101,42 @@ def thresholded_relu(op: Call, x: Range) -> Range:
     alpha = op.attribute("alpha", 1.0)
     first, last = sorted((alpha, rounded(alpha, x.format)))
     above = exact(number_after(first, x.format), np.inf, _identity)
-    return _or_zero(x, pieces(x, exact(-np.inf, last, _zero), above))
+    return or_zero(x, pieces(x, exact(-np.inf, last, _zero), above))
 
 
 @operator("Shrink", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
 def shrink(op: Call, x: Range) -> Range:
     """Moved by bias towards zero outside [-lambd, lambd], zero inside (ONNX Shrink-9)."""
+    if "Shrink" in op.target.evaluates_in_float32 and not _fits_float32(x):
+        raise NotAnalysed(f"{op.target.name} evaluates Shrink in float32, which does not hold these numbers")
     bias, threshold = op.attribute("bias", 0.0), op.attribute("lambd", 0.5)
     if x.format.is_float:
         reach = threshold, rounded(threshold, x.format)
-        moved = [(lambda v, b=b: v + b, lambda v, b=b: v - b) for b in {bias, rounded(bias, x.format)}]
+        biases, whole = {bias, rounded(bias, x.format)}, False
     else:
         # Integers: attributes are rounded towards zero before use (the function body), or the result after it.
         reach = threshold, float(np.trunc(threshold))
-        moved = [(lambda v, b=b: np.trunc(v + b), lambda v, b=b: np.trunc(v - b)) for b in {bias, float(np.trunc(bias))}]
+        biases, whole = {bias, float(np.trunc(bias))}, True
     inner, outer = number_after(min(reach), x.format), max(reach)
     parts: list[Piece] = []
-    for lower, upper in moved:
-        parts.append(exact(-np.inf, -inner, lower))
+    for shift in biases:
+        parts.append(exact(-np.inf, -inner, _shifted(shift, whole)))
         # The lower branch is asked first: with a negative threshold the upper one gets what it leaves.
-        parts.append(exact(max(inner, -outer), np.inf, upper))
+        parts.append(exact(max(inner, -outer), np.inf, _shifted(-shift, whole)))
     if outer >= 0:
         parts.append(exact(-outer, outer, _zero))
-    return _or_zero(x, pieces(x, *parts))
+    return or_zero(x, pieces(x, *parts))
+
+
+def _fits_float32(x: Range) -> bool:
+    """Whether the conversion to float32 keeps every number."""
+    if x.format.is_float:
+        return x.format.bits <= 32
+    return bool((x.magnitude() <= 2.0**24).all())
+
+
+def _shifted(shift: float, whole: bool) -> Curve:
+    return lambda x: np.trunc(x + shift) if whole else x + shift
 
 
 @operator("Clip")
@@ -152,18 +166,13 @@ def hard_sigmoid(op: Call, x: Range) -> Range:
     u = x.format.unit_roundoff
 
     # Both attributes, the product and the sum are rounded: u (3 |alpha x| + 2 |beta|), and |sum| <= |alpha x| + |beta|.
-    def error(v: Array) -> Array:
-        return np.where(np.isfinite(v), u * (4 * np.abs(alpha * v) + 3 * abs(beta)) + least(op, x.format), 0.0)
+    def bounds(v: Array) -> tuple[Array, Array]:
+        product = alpha * v
+        error = np.where(np.isfinite(v), u * (4 * np.abs(product) + 3 * abs(beta)) + least(op, x.format), 0.0)
+        value = product + beta
+        return np.clip(value - error, 0.0, 1.0), np.clip(value + error, 0.0, 1.0)
 
-    return pieces(
-        x,
-        Piece(
-            -np.inf,
-            np.inf,
-            lambda v: np.clip(alpha * v + beta - error(v), 0.0, 1.0),
-            lambda v: np.clip(alpha * v + beta + error(v), 0.0, 1.0),
-        ),
-    )
+    return pieces(x, Piece(-np.inf, np.inf, bounds))
 
 
 # -- exponential below zero ------------------------------------------------------------------------------------------
@@ -177,13 +186,11 @@ def elu(op: Call, x: Range) -> Range:
 
 def _exponential_part(op: Call, format: Format, alpha: float, period: float = 1.0) -> Piece:
     """alpha (exp(x / period) - 1) on (-inf, 0]."""
-    # 4 units of exp(x) <= 1 are 4u, the rounding of its argument gives |t| e^t u < u / 2, the difference and the product
-    # u / 2 each, the attribute u.
+    # 4 units of exp(x) <= 1 are 4u, the rounding of its argument gives |t| e^t u < u / 2, the difference and the
+    # product u / 2 each, the attribute u.
     error = abs(alpha) * 7 * format.unit_roundoff + least(op, format) * (2 + abs(alpha))
     ends = 0.0, -alpha, -rounded(alpha, format)
-    return within(
-        -np.inf, 0.0, lambda v: alpha * np.expm1(v / period), absolute=error, low=min(ends), high=max(ends)
-    )
+    return within(-np.inf, 0.0, lambda v: alpha * np.expm1(v / period), absolute=error, low=min(ends), high=max(ends))
 
 
 @operator("Selu", error=PADDED, overflow=ARITHMETIC_OVERFLOW)
@@ -210,9 +217,7 @@ def celu(op: Call, x: Range) -> Range:
         raise NotAnalysed("Celu with alpha <= 0: the formula and the function body of the standard differ")
     # The function body of Celu-12 computes alpha * (x / alpha) above zero.
     relative = 0.0 if alpha == 1.0 else 3.5 * x.format.unit_roundoff
-    return pieces(
-        x, _exponential_part(op, x.format, alpha, alpha), within(0.0, np.inf, _identity, relative=relative)
-    )
+    return pieces(x, _exponential_part(op, x.format, alpha, alpha), within(0.0, np.inf, _identity, relative=relative))
 
 
 # -- smooth and increasing -------------------------------------------------------------------------------------------
@@ -235,20 +240,18 @@ def sigmoid(op: Call, x: Range) -> Range:
     u, tiny = x.format.unit_roundoff, least(op, x.format)
     largest = x.format.high
 
-    # Below zero: exp(x) / (1 + exp(x)) has a relative error of 10u; 1 / (1 + exp(-x)) is zero once exp(-x) overflows.
-    def lower_below(v: Array) -> Array:
+    # exp(x) / (1 + exp(x)) has a relative error of 10u; 1 / (1 + exp(-x)) is zero once exp(-x) overflows.
+    def below_zero(v: Array) -> tuple[Array, Array]:
         value = logistic(v)
-        return np.where(value * largest <= 1.0 + 16 * u, 0.0, np.maximum(value * (1 - 10 * u) - tiny, 0.0))
+        low = np.maximum(value * (1 - 10 * u) - tiny, 0.0)
+        return np.where(value * largest <= 1.0 + 16 * u, 0.0, low), value * (1 + 10 * u) + tiny
 
-    # Above zero: exp(-x) has an error of 8u exp(-x), the sum one of u, the quotient one of u / 2.
-    def error_above(v: Array) -> Array:
-        return u * (1.5 + 10 * np.exp(-v))
+    # exp(-x) has an error of 8u exp(-x), the sum one of u, the quotient one of u / 2.
+    def above_zero(v: Array) -> tuple[Array, Array]:
+        value, error = logistic(v), u * (1.5 + 10 * np.exp(-v))
+        return value - error, np.minimum(value + error, 1.0)
 
-    return pieces(
-        x,
-        Piece(-np.inf, 0.0, lower_below, lambda v: logistic(v) * (1 + 10 * u) + tiny),
-        Piece(0.0, np.inf, lambda v: logistic(v) - error_above(v), lambda v: np.minimum(logistic(v) + error_above(v), 1.0)),
-    )
+    return pieces(x, Piece(-np.inf, 0.0, below_zero), Piece(0.0, np.inf, above_zero))
 
 
 @operator("Softplus", error=PADDED, codomain=(0.0, np.inf))

@@ -10,6 +10,7 @@ import numpy as np
 from tensorproof.formats import Array
 from tensorproof.operators.table import CORRECT, RESULT, UNDEFINED, Call, Mask, operator
 from tensorproof.ranges.elementwise import Kernel, binary, corners, increasing, monotone, piecewise, product
+from tensorproof.ranges.pieces import or_zero
 from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Range, align
 from tensorproof.rules.absorbed_constant import ABSORBED_CONSTANT
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
@@ -73,9 +74,9 @@ def sum_(op: Call, *operands: Range) -> Range:
         total = binary(total, x, increasing(np.add), np.add)
     if len(operands) == 2:
         return total
-    # Floating-point sums are monotone in their terms: all terms at their low ends give the least result, whatever the order.
-    # All but the last of the n - 1 additions round on the way: |error| <= ((1 + u)^(n - 2) - 1) sum |terms| (Higham,
-    # Accuracy and Stability of Numerical Algorithms, section 4.2), and float64 rounds all of them here.
+    # Floating-point sums are monotone in their terms: all terms at their low ends give the least result, whatever the
+    # order. All but the last of the n - 1 additions round on the way: |error| <= ((1 + u)^(n - 2) - 1) sum |terms|
+    # (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2), and float64 rounds all of them here.
     later = len(operands) - 2
     accumulator = op.accumulation(total.format)
     growth = np.expm1(later * np.log1p(accumulator.unit_roundoff)) + (later + 1) * 2.0**-53
@@ -155,11 +156,14 @@ def _integer_quotient(la: Array, ha: Array, lb: Array, hb: Array) -> tuple[Array
     return np.trunc(low), np.trunc(high)
 
 
-@operator("Mean", composed_of=(sum_, div))
+@operator("Mean", composed_of=(sum_, mul, div))
 def mean(op: Call, *operands: Range) -> Range:
-    """The sum divided by the number of operands."""
+    """The sum divided by the number of operands, or multiplied by its reciprocal."""
     total = op.apply(sum_, *operands)
-    return op.apply(div, total, Range.constant(np.asarray(len(operands), np.float64), total.format))
+    number = np.asarray(len(operands)).astype(total.format.dtype)
+    reciprocal = (1.0 / np.asarray(len(operands), np.float64)).astype(total.format.dtype)
+    quotient = op.apply(div, total, Range.constant(number))
+    return quotient.join(op.apply(mul, total, Range.constant(reciprocal)))
 
 
 @operator("Neg")
@@ -174,7 +178,7 @@ def abs_(op: Call, x: Range) -> Range:
     return piecewise(x, np.abs, (0.0,))
 
 
-@operator("Mod", error=CORRECT, coarse="where a range of divisors changes the quotient, only their largest bounds the result")
+@operator("Mod", error=CORRECT, coarse="where a range of divisors changes the quotient, only the largest bounds the result")
 def mod(op: Call, a: Range, b: Range) -> Range:
     """Linear while the quotient keeps its integer part; else between zero and the divisor.
 
@@ -190,7 +194,8 @@ def mod(op: Call, a: Range, b: Range) -> Range:
         high = np.full(low.shape, -np.inf)
         # Signs of dividend and divisor; fmod ignores the divisor's, and floor-mod needs no cut of the dividend.
         for sign_b in (1.0, -1.0):
-            start_b, end_b = np.maximum(np.minimum(sign_b * lb, sign_b * hb), tiny), np.maximum(sign_b * lb, sign_b * hb)
+            start_b = np.maximum(np.minimum(sign_b * lb, sign_b * hb), tiny)
+            end_b = np.maximum(sign_b * lb, sign_b * hb)
             for sign_a in (1.0, -1.0) if truncated else (sign_b,):
                 start_a, end_a = np.minimum(sign_a * la, sign_a * ha), np.maximum(sign_a * la, sign_a * ha)
                 here = (end_b > 0) | ((lb == 0) & (hb == 0))
@@ -256,7 +261,7 @@ def min_(op: Call, *operands: Range) -> Range:
 @operator("Sign")
 def sign(op: Call, x: Range) -> Range:
     """Increasing and exact."""
-    return monotone(x, np.sign)
+    return or_zero(x, monotone(x, np.sign))
 
 
 @operator("Floor")

@@ -36,14 +36,17 @@ def bit_shift(op: Call, x: Range, y: Range) -> Range:
     # float64 holds 2^64 for the largest uint64: results that reach it are wrapped, too.
     wraps = (low < format.low) | (high > format.high) | (left & (bits == 64) & (high >= format.high))
     beyond = (ly < 0) | (hy >= bits)
-    if op.version >= 28:
-        # ONNX BitShift-28: what the sign alone leaves.
-        rest = np.zeros_like(lx) if left else np.where(lx < 0, -1.0, 0.0), np.zeros_like(hx) if left else np.where(hx < 0, -1.0, 0.0)
-        low, high = np.where(beyond, np.minimum(low, rest[0]), low), np.where(beyond, np.maximum(high, rest[1]), high)
-    else:
-        # Older versions leave it open, and C++ does not define it.
+    if op.version < 28:
+        # Older versions leave shifts beyond the bits open, and C++ does not define them.
         wraps = wraps | beyond
-    return aligned.result(format, np.where(wraps, format.low, low), np.where(wraps, format.high, high))
+    low, high = np.where(wraps, format.low, low), np.where(wraps, format.high, high)
+    if op.version >= 28 and beyond.any():
+        # ONNX BitShift-28: only the sign is left.
+        rest = [np.zeros_like(v) if left else np.where(v < 0, -1.0, 0.0) for v in (lx, hx)]
+        valid = (hy >= 0) & (ly < bits)
+        low = np.where(valid, np.where(beyond, np.minimum(low, rest[0]), low), rest[0])
+        high = np.where(valid, np.where(beyond, np.maximum(high, rest[1]), high), rest[1])
+    return aligned.result(format, low, high)
 
 
 def _in_range(y: Range, bits: int) -> bool:
@@ -68,7 +71,7 @@ def _high_bits(bits: int) -> Iterator[np.uint64]:
 
 
 def _least_or(a: Bits, b: Bits, c: Bits, d: Bits, bits: int) -> Bits:
-    """The smallest x | y: the highest bit that one operand has and the other can be raised to (Warren, Hacker's Delight, 4-3)."""
+    """The smallest x | y: one operand is raised to the highest bit that only the other has (Hacker's Delight, 4-3)."""
     done = np.zeros(np.broadcast_shapes(a.shape, c.shape), np.bool_)
     for m in _high_bits(bits):
         keep = ~(m - np.uint64(1))
@@ -103,7 +106,7 @@ def _largest_and(a: Bits, b: Bits, c: Bits, d: Bits, bits: int) -> Bits:
 
 
 def _least_xor(a: Bits, b: Bits, c: Bits, d: Bits, bits: int) -> Bits:
-    """The smallest x ^ y: every bit that only one operand has is raised in the other where that is possible (same source)."""
+    """The smallest x ^ y: every bit that only one operand has is raised in the other where possible (same source)."""
     for m in _high_bits(bits):
         keep = ~(m - np.uint64(1))
         raised_a, raised_c = (a | m) & keep, (c | m) & keep
@@ -142,7 +145,8 @@ def _from_bits(bits: Bits, format: Format, direction: float) -> Array:
 
 def _halves(low: Array, high: Array) -> list[tuple[npt.NDArray[np.bool_], Array, Array]]:
     """The negative and the other part of cells: each is a range of unsigned patterns."""
-    return [(low < 0, np.minimum(low, -1.0), np.minimum(high, -1.0)), (high >= 0, np.maximum(low, 0.0), np.maximum(high, 0.0))]
+    negative = low < 0, np.minimum(low, -1.0), np.minimum(high, -1.0)
+    return [negative, (high >= 0, np.maximum(low, 0.0), np.maximum(high, 0.0))]
 
 
 def _bitwise(x: Range, y: Range, function: np.ufunc, least: Bound, largest: Bound) -> Range:

@@ -65,7 +65,10 @@ def _less(a: Range, b: Range, function: np.ufunc) -> Range:
 
 
 def _less_or_equal(a: Range, b: Range, function: np.ufunc) -> Range:
-    return _compared(a, b, function, lambda la, ha, lb, hb: ha <= lb, lambda la, ha, lb, hb: (la <= hb) & (la <= ha) & (lb <= hb))
+    def possible(la: Array, ha: Array, lb: Array, hb: Array) -> Truth:
+        return (la <= hb) & (la <= ha) & (lb <= hb)
+
+    return _compared(a, b, function, lambda la, ha, lb, hb: ha <= lb, possible)
 
 
 @operator("Equal")
@@ -76,7 +79,7 @@ def equal(op: Call, a: Range, b: Range) -> Range:
         b,
         np.equal,
         lambda la, ha, lb, hb: (la == ha) & (lb == hb) & (la == lb),
-        lambda la, ha, lb, hb: (np.maximum(la, lb) <= np.minimum(ha, hb)),
+        lambda la, ha, lb, hb: np.maximum(la, lb) <= np.minimum(ha, hb),
     )
 
 

@@ -82,6 +82,7 @@ def loop(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
         run,
         body,
         step,
+        (2, 1),
         initial,
         condition or going,
         Trips(math.inf, math.inf) if count is None else _trips(count.clean),
@@ -211,12 +212,13 @@ def _scan(
     """The iterations over the columns; `limit` is their number where it is not the columns' length."""
     clean = _meet([column.length(column.clean) for column in columns])
     actual = _meet([column.length(column.actual) for column in columns])
-    length = clean if isinstance(clean, int) and clean == actual else None
     roots = frozenset[int]() if clean == actual else _roots(column.flow for column in columns)
     trips = _size_trips(clean), _size_trips(actual)
     if limit is not None:
         trips = _at_most(_trips(limit.clean), trips[0]), _at_most(_trips(limit.actual), trips[1])
         roots = roots | limit.roots
+    counts = {trips[0].low, trips[0].high, trips[1].low, trips[1].high}
+    length = int(counts.pop()) if len(counts) == 1 and math.isfinite(min(counts)) else None
 
     def step(first: int, last: float, state: Sequence[Flow], current: Flow | None) -> Outcome:
         flows = run.run(body, [*state, *(column.slices(first, last, length) for column in columns)])
@@ -225,7 +227,7 @@ def _scan(
     def steady(k: int) -> float:
         return min(column.steady(k, length) for column in columns)
 
-    return Iteration(run, body, step, states, None, *trips, steady=steady, roots=roots)
+    return Iteration(run, body, step, (0, 0), states, None, *trips, steady=steady, roots=roots)
 
 
 def _meet(sizes: Sequence[Size]) -> Size:

@@ -31,7 +31,7 @@ Times = Array | float
 
 @operator("ReduceProd", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
 def reduce_prod(op: Call, x: Range, axes: Range | None = None) -> Range:
-    """Multilinear: extremes from the ends of all cells, by the parity of the number of negative factors; 1 of nothing."""
+    """Multilinear: extremes from the ends of all cells, by the parity of the negative factors; 1 of nothing."""
     fold = fold_of(op, x, axes)
     low, high = fold.finite()
     counts, times = fold.counts(), fold.repeats
@@ -113,8 +113,8 @@ def cumprod(op: Call, x: Range, axis: Range) -> Range:
 class Scan:
     """The cells of a range in the order in which a running operator meets them along an axis.
 
-    A cell of n elements takes part between `fewest` and `most` times in the results of its own elements, and `sizes` times in
-    those of all cells behind it. An axis that is too long for one cell per element keeps its cells.
+    A cell of n elements takes part between `fewest` and `most` times in the results of its own elements, and `sizes`
+    times in those of all cells behind it. An axis that is too long for one cell per element keeps its cells.
     """
 
     x: Range
@@ -269,7 +269,10 @@ def _computed_product(
     lost = (accumulator.smallest_normal if flushes else accumulator.smallest_subnormal) * count * reach
     growth = product_growth(np.maximum(count - 1.0, 0.0), accumulator.unit_roundoff) + analysis
     error = np.where((count > 1.0) & (magnitude > 0.0), growth * magnitude + lost * (1.0 + growth), 0.0)
-    return keep_sign(low - error, high + error, low >= 0.0, high <= 0.0)
+    # Rounding is monotone: factors that do not exceed 1 have no product that does, however many they are.
+    limit = np.where(reach <= 1.0, 1.0, np.inf)
+    low, high = keep_sign(low - error, high + error, low >= 0.0, high <= 0.0)
+    return np.maximum(low, -limit), np.minimum(high, limit)
 
 
 def _product_flags(flags: Flags, positive: Any, vanishes: Any) -> Flags:

@@ -21,7 +21,7 @@ _EXPANDED = 7
     "Det",
     error=CORRECT,
     overflow=ACCUMULATION_OVERFLOW,
-    coarse="from 4 x 4 on, minors that share elements are bounded one by one, and beyond 7 x 7 by Hadamard's inequality",
+    coarse="from 4 x 4 on, minors that share elements are bounded one by one; beyond 7 x 7 by Hadamard's inequality",
 )
 def det(op: Call, x: Range) -> Range:
     """Linear in every element, so that extremes stand at corners: exact up to 3 x 3 and for known matrices."""
@@ -100,7 +100,7 @@ def _cofactors(rows: Array, n: int) -> Array:
 
 def _expanded_bounds(low: Array, high: Array, n: int) -> tuple[Array, Array]:
     """Laplace's expansion, row by row: the minors of the first rows by the set of their columns."""
-    minors = {(j,): (low[..., 0, j], high[..., 0, j]) for j in range(n)}
+    minors: dict[tuple[int, ...], tuple[Array, Array]] = {(j,): (low[..., 0, j], high[..., 0, j]) for j in range(n)}
     for row in range(1, n):
         larger: dict[tuple[int, ...], tuple[Array, Array]] = {}
         for columns in itertools.combinations(range(n), row + 1):
@@ -119,7 +119,7 @@ def _expanded_bounds(low: Array, high: Array, n: int) -> tuple[Array, Array]:
 
 
 def _centred_bounds(low: Array, high: Array) -> tuple[Array, Array]:
-    """|det(C + D) - det(C)| <= prod(|c_i| + |d_i|) - prod |c_i| over the rows: linear in each row, Hadamard for each term."""
+    """|det(C + D) - det(C)| <= prod(|c_i| + |d_i|) - prod |c_i|: linear in each row, Hadamard for each term."""
     centre, radius = 0.5 * low + 0.5 * high, 0.5 * (high - low)
     rows, spread = np.linalg.norm(centre, axis=-1), np.linalg.norm(radius, axis=-1)
     reach = (rows + spread).prod(axis=-1) * (1.0 + 2.0**-40) - rows.prod(axis=-1)
@@ -137,9 +137,9 @@ def _hadamard_bounds(low: Array, high: Array) -> tuple[Array, Array]:
 def _elimination_error(op: Call, magnitude: Array, low: Array, high: Array, n: int, format: Format) -> Array:
     """The error of elimination with partial pivoting, and of the analysis.
 
-    The computed factors belong to a matrix whose rows differ by at most n 2^(n-1) gamma_n max|a| per element (Higham, Accuracy
-    and Stability of Numerical Algorithms, theorem 9.3 and section 9.4), which moves the determinant as in `_centred_bounds`.
-    NumPy multiplies the pivots as exp(sum(log)), whose relative error grows with the size of the logarithms.
+    The computed factors belong to a matrix whose rows differ by at most n 2^(n-1) gamma_n max|a| per element (Higham,
+    Accuracy and Stability of Numerical Algorithms, theorem 9.3 and section 9.4), which moves the determinant as in
+    `_centred_bounds`. NumPy multiplies the pivots as exp(sum(log)), whose relative error grows with the logarithms.
     """
     unit = format.unit_roundoff + 2.0**-52
     largest = magnitude.max(axis=(-2, -1))

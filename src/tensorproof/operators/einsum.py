@@ -1,11 +1,12 @@
 """Einsum: sums of products over labelled axes.
 
-Every label has one grid, the coarsest that refines all operands along it. Operands lose the labels that nobody else needs by
-summing, and then meet pairwise, from left to right, as stacks of matrices.
+Every label has one grid, the coarsest that refines all operands along it. Operands lose the labels that nobody else
+needs by summing, and then meet pairwise, from left to right, as stacks of matrices.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ def einsum(op: Call, *operands: Range) -> Range:
     summed = [label for label in axes.sizes if label not in output]
     fewest, most = axes.count(summed)
     flags, never_finite = _specials(parts, output)
-    needed = [set(output).union(*(p.labels for j, p in enumerate(parts) if j != i)) for i, p in enumerate(parts)]
+    needed = [set(output).union(*(p.labels for p in parts if p is not part)) for part in parts]
     summed_first = any(set(part.labels) - need for part, need in zip(parts, needed))
     if len(parts) == 2 and not summed_first:
         low_a, high_a, low_b, high_b, shape, labels = _matrices(parts[0], parts[1], axes, output)
@@ -79,7 +80,7 @@ def einsum(op: Call, *operands: Range) -> Range:
 
 
 def parse(equation: str, ranks: Sequence[int]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
-    """The labels of the operands' axes and of the result's. The axes of an ellipsis are labelled by their distance to its end."""
+    """The labels of the operands' axes and of the result's; those of an ellipsis are its axes counted from its end."""
     equation = equation.replace(" ", "")
     left, arrow, right = equation.partition("->")
     written = left.split(",")
@@ -129,7 +130,7 @@ class Labels:
                 if size == sizes[label]:
                     cuts[label] = union(cuts[label], own)
         self = cls(sizes, cuts)
-        groups = [set(output), *({*a, *b} for a, b in zip(terms, terms[1:]))]
+        groups = [set(output), *({*a, *b} for a, b in itertools.pairwise(terms))]
         for group, budget in zip(groups, (CELL_BUDGET, *(_WORK,) * len(terms))):
             while math.prod(map(self.cells, group)) > budget:
                 cuts[max(group, key=self.cells)] = None
@@ -158,8 +159,9 @@ class Labels:
     def result(self, format: Format, output: tuple[str, ...], low: Array, high: Array, flags: Flags) -> Range:
         grid = tuple(self.cuts[label] for label in output)
         cells = tuple(self.cells(label) for label in output)
-        low, high, flags = (np.broadcast_to(x, cells) for x in (low, high, flags))
-        return Range(format, tuple(self.sizes[label] for label in output), grid, low, high, flags)
+        low, high = np.broadcast_to(low, cells), np.broadcast_to(high, cells)
+        shape = tuple(self.sizes[label] for label in output)
+        return Range(format, shape, grid, low, high, np.broadcast_to(flags, cells))
 
 
 @dataclass(frozen=True, slots=True)

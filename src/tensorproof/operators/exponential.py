@@ -72,7 +72,7 @@ def erf(op: Call, x: Range) -> Range:
 
 @operator("Pow", error=FAITHFUL, overflow=ARITHMETIC_OVERFLOW)
 def pow_(op: Call, base: Range, exponent: Range) -> Range:
-    """exp(y log x) for positive x: extremes at the corners; negative bases by the parity of the integer exponents.
+    """exp(y log x) for positive x: extremes at the corners; negative bases by the parity of integer exponents.
 
     The result has the format of the base (ONNX Pow-12); an integer result is rounded towards zero.
     """
@@ -88,7 +88,7 @@ def pow_(op: Call, base: Range, exponent: Range) -> Range:
 
 
 def _power(lx: Array, hx: Array, ly: Array, hy: Array, tiny: float) -> tuple[Array, Array]:
-    """Powers of a box wherever they are defined; bases whose power is not are moved to the nearest end of the domain."""
+    """Powers of a box wherever they are defined; other bases are moved to the nearest end of the domain."""
     # Integer exponents of either parity: the only ones that a negative base has.
     first, last = np.ceil(ly), np.floor(hy)
     even = first + np.mod(first, 2.0), last - np.mod(last, 2.0)
@@ -110,7 +110,7 @@ def _power(lx: Array, hx: Array, ly: Array, hy: Array, tiny: float) -> tuple[Arr
 
 
 def _positive_power(lx: Array, hx: Array, ly: Array, hy: Array, tiny: float) -> tuple[Array, Array]:
-    """log of the power is the product y log x: extremes at the corners; zero bases of negative exponents become tiny."""
+    """Its logarithm y log x is a product: extremes at the corners; zero bases of negative exponents become tiny."""
     values: list[Array] = []
     for y in (ly, hy):
         for x in (lx, hx):
@@ -120,7 +120,7 @@ def _positive_power(lx: Array, hx: Array, ly: Array, hy: Array, tiny: float) -> 
 
 
 def _whole(low: Array, high: Array, integral: npt.NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Integer results: exact below 2^52 where the power is an integer, else cut off, float64's own error included."""
+    """Integer results: exact below 2^52 where the power is an integer, else cut off, float64's error included."""
     exact = integral & (np.maximum(np.abs(low), np.abs(high)) < 2.0**52)
     below, above = np.trunc(low - 2.0**-50 * np.abs(low)), np.trunc(high + 2.0**-50 * np.abs(high))
     below, above = np.where(np.isfinite(low), below, low), np.where(np.isfinite(high), above, high)
@@ -128,11 +128,12 @@ def _whole(low: Array, high: Array, integral: npt.NDArray[np.bool_]) -> tuple[Ar
 
 
 def _special_powers(base: Range, exponent: Range, result: Range) -> Range:
-    """What the ends of cells do not show: parity for a base of -inf, and x^0 = 1^y = 1 even for NaN (IEEE 754-2019, 9.2.1)."""
+    """What ends of cells do not show: parity for a base of -inf; x^0 = 1^y = 1 even for NaN (IEEE 754-2019, 9.2.1)."""
     aligned = align(base, exponent)
     (lx, ly), (hx, hy), (sx, sy) = aligned.lows, aligned.highs, aligned.specials
     one = ((sx != 0) & (ly <= 0) & (hy >= 0)) | ((sy != 0) & (lx <= 1) & (hx >= 1))
-    low, high = np.where(one, np.minimum(result.low, 1.0), result.low), np.where(one, np.maximum(result.high, 1.0), result.high)
+    low = np.where(one, np.minimum(result.low, 1.0), result.low)
+    high = np.where(one, np.maximum(result.high, 1.0), result.high)
     infinite = ((sx & np.uint8(NEGATIVE_INFINITY)) != 0) & (ly <= hy)
     vanishing, growing = infinite & (ly < 0), infinite & (hy > 0)
     low, high = np.where(vanishing, np.minimum(low, 0.0), low), np.where(vanishing, np.maximum(high, 0.0), high)

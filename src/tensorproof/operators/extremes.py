@@ -12,7 +12,7 @@ from tensorproof.operators.reductions import fold_of
 from tensorproof.operators.table import Call, Mask, operator
 from tensorproof.ranges.folds import Fold, normalised_axis
 from tensorproof.ranges.grid import largest
-from tensorproof.ranges.range import CELL_BUDGET, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Range
+from tensorproof.ranges.range import CELL_BUDGET, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, SPECIALS, Range
 from tensorproof.rules.empty_reduction import EMPTY_REDUCTION
 
 
@@ -51,20 +51,18 @@ def _negated(x: Range) -> Range:
 def _largest(fold: Fold, of_nothing: float) -> Range:
     """The largest element of each fold.
 
-    Runtimes may pass over a NaN (ONNX Runtime does where it stands last), so a cell that may be NaN bounds nothing from
-    below. Integers have no infinity: `of_nothing` is the end of their format; in floating formats the hazard says it.
+    A NaN may be the result, or may make the runtime forget what it met before (ONNX Runtime gives 4.9 as the minimum of
+    4.9, NaN, NaN, -0.01), so where one is possible the result is any element. Integers have no infinity: `of_nothing`
+    is the end of their format; in floating formats the hazard says it.
     """
     x = fold.x
     low, high = fold.maximum(x.low), fold.maximum(x.high)
     flags = None
     if x.has_special:
-        may_be_nan = (x.special & NAN) != 0
-        reliable = fold.maximum(np.where(may_be_nan, -np.inf, x.extended()[0]))
-        least = fold.minimum(np.where(x.low <= x.high, x.low, np.inf))
-        low = np.where(np.isneginf(reliable), least, reliable)
-        flags = fold.union(x.special) & np.uint8(NAN | POSITIVE_INFINITY)
-        may_be_negative = np.isneginf(reliable) & fold.any((x.special & NEGATIVE_INFINITY) != 0)
-        flags |= np.where(may_be_negative, np.uint8(NEGATIVE_INFINITY), np.uint8(0))
+        flags = fold.union(x.special)
+        reliable = np.where((flags & NAN) != 0, -np.inf, fold.maximum(x.extended()[0]))
+        low = np.where(np.isneginf(reliable), fold.minimum(x.low), reliable)
+        flags &= np.where(np.isneginf(reliable), np.uint8(SPECIALS), np.uint8(NAN | POSITIVE_INFINITY))
         low, high = np.where(low > high, np.inf, low), np.where(low > high, -np.inf, high)
     elif fold.may_be_empty:
         none = np.isneginf(high)

@@ -1,9 +1,9 @@
 """Activations that multiply x by a smooth gate between 0 and 1: Gelu, Swish, Mish and relatives.
 
-Each has one minimum below zero, is negative below zero and increases from the minimum on. Below zero the gate is a small
-difference of rounded numbers, so the error is absolute; above zero the gate is at least one half, and the error relative.
-The same conventions as in `tensorproof.operators.activations` hold: u is the unit roundoff of the tensor's format, elementary
-functions are within 8u of their value, and every step may be rounded to that format.
+Each has one minimum below zero, is negative below zero and increases from the minimum on. Below zero the gate is a
+small difference of rounded numbers, so the error is absolute; above zero the gate is at least one half, and the error
+relative. The same conventions as in `tensorproof.operators.activations` hold: u is the unit roundoff of the tensor's
+format, elementary functions are within 8u of their value, and every step may be rounded to that format.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MISH_MINIMUM = -1.1924312145154952121376
 
 
 def _gated(x: Range, function: Curve, minimum: float, *, absolute: float, relative: float) -> Range:
-    """x times a gate: `absolute` below zero, where the sign is kept and the least value stands at `minimum`; `relative` above."""
+    """x times a gate, computed within `absolute` below zero (the sign is kept) and within `relative` above."""
     return pieces(
         x,
         within(-np.inf, minimum, function, absolute=absolute, high=0.0),
@@ -66,8 +66,8 @@ def _mish(x: Array) -> Array:
 def gelu(op: Call, x: Range) -> Range:
     """x times the normal distribution function, or its approximation by tanh: least at -0.75."""
     u = x.format.unit_roundoff
-    # 1 + erf: 4u of erf in [1/2, 1], 2u from its argument, u of the sum. Farther out than `reach` 1 - |erf| is below u^2 and
-    # erf and tanh are exactly -1 in every implementation: the error does not grow beyond.
+    # 1 + erf: 4u of erf in [1/2, 1], 2u from its argument, u of the sum. Farther out than `reach` 1 - |erf| is below
+    # u^2, and erf and tanh are exactly -1 in every implementation: the error does not grow beyond.
     reach = math.sqrt(-4.0 * math.log(u)) + 1.0
     absolute = 4.5 * u * reach + least(op, x.format) * reach
     if op.attribute("approximate", "none") != "tanh":
@@ -91,7 +91,7 @@ def _swish(op: Call, x: Range, alpha: float) -> Range:
     u = x.format.unit_roundoff
     if alpha == 0:
         return monotone(x, lambda v: 0.5 * v)
-    # With y = alpha x: |y| s(y) (10u + 2u |y|) <= 4u, and s may be zero once exp(-y) overflows (11.1 in float16: 0.4u).
+    # With y = alpha x: |y| s(y) (10u + 2u |y|) <= 4u, and s may be 0 once exp(-y) overflows (11.1 in float16: 0.4u).
     # For small alpha the gate is near one half, and 12u |x| is the better bound.
     absolute = min(6 * u / alpha, 12 * u * float(x.magnitude().max(initial=0.0))) + 20 * least(op, x.format) / alpha
     # A target's absolute error of the sigmoid counts while it is not exactly zero, which it is below -18 at the latest.
@@ -115,11 +115,9 @@ def swiglu(op: Call, a: Range, b: Range) -> Range:
 def mish(op: Call, x: Range) -> Range:
     """x tanh(log(1 + exp(x))): least at -1.192."""
     u = x.format.unit_roundoff
-    # Softplus is within 2u + 21u softplus; it is exactly zero once exp(x) < u / 2, so |x| counts up to -log(u / 2) only.
+    # Softplus is within 2u + 21u softplus; it is exactly 0 once exp(x) < u / 2: |x| counts up to -log(u / 2) only.
     reach = 1.0 - math.log(u / 2)
-    return _gated(
-        x, _mish, MISH_MINIMUM, absolute=(2 * u + least(op, x.format)) * reach + 12 * u, relative=32 * u
-    )
+    return _gated(x, _mish, MISH_MINIMUM, absolute=(2 * u + least(op, x.format)) * reach + 12 * u, relative=32 * u)
 
 
 @operator("HardSwish", error=PADDED)

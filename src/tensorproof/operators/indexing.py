@@ -6,7 +6,10 @@ positions included.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +40,11 @@ _FEW_WINDOWS = 8
 #: Tables of hulls over all windows of a power of two are built up to this many cells.
 _TABLE_LIMIT = 1 << 20
 
+#: Indices that can be more tuples of positions than this are not followed one by one.
+_MOST_CHOICES = 64
+
 _Window = tuple[Integers, Integers]
+Choice = tuple[Integers, npt.NDArray[np.bool_]]
 
 
 # -- reach of an index -----------------------------------------------------------------------------------------------
@@ -76,6 +83,40 @@ def known_positions(index: Range, size: int) -> Integers | None:
     if exact.size and not 0 <= int(exact.min()) <= int(exact.max()) < size:
         raise NotAnalysed("an index lies outside its axis")
     return exact
+
+
+def choices(index: Range, sizes: Sequence[int]) -> list[Choice] | None:
+    """Every tuple of positions that an index can be, its last axis running over the coordinates; None if they are many.
+
+    Each choice is an array of tuples of one candidate per element of the index, with a mask of those that are possible.
+    An index that is known has one choice.
+    """
+    if not index.has_known_shape or (index.array is None and index.size > CELL_BUDGET):
+        return None
+    bounds = np.array(sizes, np.int64)
+    exact = index.integers()
+    if exact is not None:
+        if exact.size and bool(((exact < -bounds) | (exact >= bounds)).any()):
+            raise NotAnalysed("an index lies outside its axis")
+        return [(np.where(exact < 0, exact + bounds, exact), np.ones(exact.shape[:-1], np.bool_))]
+    low, high = (np.clip(a, -bounds, bounds - 1).astype(np.int64) for a in index.expanded()[:2])
+    widths = (high - low).max(axis=tuple(range(low.ndim - 1)))
+    if math.prod(int(width) + 1 for width in widths) > _MOST_CHOICES:
+        return None
+    result: list[Choice] = []
+    for offset in itertools.product(*(range(int(width) + 1) for width in widths)):
+        candidate = low + np.array(offset, np.int64)
+        possible = (candidate <= high).all(axis=-1)
+        candidate = np.minimum(candidate, high)
+        result.append((np.where(candidate < 0, candidate + bounds, candidate), possible))
+    return result
+
+
+def as_tuples(index: Range) -> Range:
+    """An index of single positions as tuples of one coordinate."""
+    if index.array is not None:
+        return Range.constant(index.array[..., None], index.format)
+    return moved(index, (*shape_of(index), 1), (*index.grid, None), lambda a: a[..., None])
 
 
 # -- Gather ----------------------------------------------------------------------------------------------------------
@@ -202,12 +243,15 @@ def gather_elements(op: Call, x: Range, index: Range) -> Range:
     """For each index the element at that position along an axis; the hull within reach where it is an interval."""
     axis = known_axis(op.attribute("axis", 0), x.rank)
     size = shape_of(x)[axis]
-    if isinstance(size, int) and index.has_known_shape and x.has_known_shape:
-        positions = known_positions(index, size)
-        if positions is not None and positions.size <= max(CELL_BUDGET, 0 if x.array is None else x.array.size):
-            coordinates: list[Integers] = list(np.ogrid[tuple(slice(n) for n in positions.shape)])
-            coordinates[axis] = positions
-            return elements_at(x, coordinates)
+    if isinstance(size, int) and index.has_known_shape and x.has_known_shape and 0 not in x.sizes:
+        candidates = choices(as_tuples(index), [size])
+        if candidates is not None and index.size <= max(CELL_BUDGET, 0 if x.array is None else x.array.size):
+            parts: list[Range] = []
+            for tuples, _ in candidates:
+                coordinates: list[Integers] = list(np.ogrid[tuple(slice(n) for n in index.sizes)])
+                coordinates[axis] = tuples[..., 0]
+                parts.append(elements_at(x, coordinates))
+            return functools.reduce(Range.join, parts)
     for other, (old, new) in enumerate(zip(shape_of(x), shape_of(index))):
         if other != axis and isinstance(old, int) and isinstance(new, int) and new < old:
             x = slice_axis(x, other, 0, new)
@@ -242,10 +286,10 @@ def _gathered_nd(x: Range, index: Range, batch: int) -> Range:
         raise NotAnalysed("the number of coordinates is not known")
     lead = shape_of(index)[:-1]
     tail = shape_of(x)[batch + depth :]
-    coordinates = _tuples(x, index, batch, depth)
     rest = math.prod(x.cells[batch + depth :])
-    if coordinates is not None and (x.array is not None or coordinates[0].size * rest <= 4 * CELL_BUDGET):
-        return elements_at(x, coordinates)
+    candidates = choices(index, x.sizes[batch : batch + depth]) if x.has_known_shape and 0 not in x.sizes else None
+    if candidates is not None and (x.array is not None or index.size * rest <= 4 * CELL_BUDGET):
+        return functools.reduce(Range.join, [elements_at(x, _coordinates(tuples, batch)) for tuples, _ in candidates])
     for i in range(depth):
         coordinate = slice_axis(index, index.rank - 1, i, i + 1)
         x = _within_reach(x, batch + i, coordinate)
@@ -256,23 +300,14 @@ def _gathered_nd(x: Range, index: Range, batch: int) -> Range:
     return moved(x, (*lead, *tail), grid, lambda a: a.reshape(counts(grid)))
 
 
-def _tuples(x: Range, index: Range, batch: int, depth: int) -> list[Integers] | None:
-    """Coordinates of the leading axes if all are known: those of the batch, then those of the tuples."""
-    if not (index.has_known_shape and x.has_known_shape) or (index.array is None and index.size > 4 * CELL_BUDGET):
-        return None
-    exact = index.integers()
-    if exact is None:
-        return None
-    sizes = np.array(x.sizes[batch : batch + depth], np.int64)
-    exact = np.where(exact < 0, exact + sizes, exact)
-    if exact.size and bool(((exact < 0) | (exact >= sizes)).any()):
-        raise NotAnalysed("an index lies outside its axis")
-    lead = exact.shape[:-1]
+def _coordinates(tuples: Integers, batch: int) -> list[Integers]:
+    """Coordinates of the leading axes: the numbers of the batch, then those of the tuples."""
+    lead = tuples.shape[:-1]
     coordinates: list[Integers] = []
     for axis in range(batch):
         numbers = np.arange(lead[axis]).reshape([-1 if i == axis else 1 for i in range(len(lead))])
         coordinates.append(np.broadcast_to(numbers, lead))
-    return [*coordinates, *(exact[..., i] for i in range(depth))]
+    return [*coordinates, *(tuples[..., i] for i in range(tuples.shape[-1]))]
 
 
 # -- Compress and OneHot ---------------------------------------------------------------------------------------------

@@ -19,13 +19,13 @@ from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 @operator("MatMul", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
 def matmul(op: Call, a: Range, b: Range) -> Range:
-    """Bilinear: the hulls of the products, summed along the shared axis (one product per pair of cells, times its size)."""
+    """Bilinear: the hulls of the products, summed along the shared axis (one per pair of cells, times its size)."""
     return _affine(op, a, b)
 
 
 @operator("Gemm", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
 def gemm(op: Call, a: Range, b: Range, c: Range | None = None) -> Range:
-    """alpha A B + beta C, where A or B may be transposed: bilinear, then increasing or decreasing by the signs of both factors."""
+    """alpha A B + beta C, where A or B may be transposed: bilinear, then monotone by the signs of alpha and beta."""
     if op.attribute("transA", 0):
         a = _transposed(a, (1, 0))
     if op.attribute("transB", 0):
@@ -49,7 +49,7 @@ def transpose_matmul(op: Call, a: Range, b: Range) -> Range:
 
 @operator("FusedGemm", domain="com.microsoft", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, composed_of=(gemm,))
 def fused_gemm(op: Call, a: Range, b: Range, c: Range | None = None) -> Range:
-    """Gemm and then an activation, element by element; 16-bit formats stay in float32 between the two (ONNX Runtime)."""
+    """Gemm and then an activation; 16-bit formats stay in float32 between the two (ONNX Runtime)."""
     format = a.format
     if format.is_float and format.bits < 32:
         a, b, c = a.with_format(FLOAT32), b.with_format(FLOAT32), None if c is None else c.with_format(FLOAT32)
@@ -114,7 +114,7 @@ def _with_axis(x: Range, position: int) -> Range:
 
 
 class _Product(NamedTuple):
-    """A @ B in exact arithmetic, over the grid of the result. `never_finite` marks results that use an infinite operand."""
+    """A @ B in exact arithmetic, over the grid of the result; `never_finite` marks what uses an infinite operand."""
 
     shape: Shape
     grid: Grid
@@ -129,8 +129,8 @@ def _affine(
 ) -> Range:
     """alpha (A @ B) + beta C as computed.
 
-    Runtimes differ in where they multiply by alpha and in whether C is added first or last, so that each of the roundings
-    may concern the whole sum. In 16-bit formats the factors themselves may be rounded first.
+    Runtimes differ in where they multiply by alpha and in whether C is added first or last, so that each rounding may
+    concern the whole sum. In 16-bit formats the factors themselves may be rounded first.
     """
     vectors = a.rank == 1, b.rank == 1
     product = _product(op, _with_axis(a, 0) if vectors[0] else a, _with_axis(b, 1) if vectors[1] else b)
@@ -158,10 +158,10 @@ def _affine(
     if not format.is_float:
         low, high = (np.trunc(low), np.trunc(high)) if alpha % 1.0 or beta % 1.0 else (np.ceil(low), np.floor(high))
     low, high = np.where(never_finite, np.inf, low), np.where(never_finite, -np.inf, high)
-    low, high, below, above, flags = (
-        np.broadcast_to(part, counts(grid)) for part in (low, high, dot.below - error, dot.above + error, special)
+    low, high, below, above = (
+        np.broadcast_to(part, counts(grid)) for part in (low, high, dot.below - error, dot.above + error)
     )
-    result = Range(format, shape, grid, low, high, flags)
+    result = Range(format, shape, grid, low, high, np.broadcast_to(special, counts(grid)))
     report_partial_overflow(op, result, below, above)
     return _without_axes(result, [axis for axis, drop in zip((-2, -1), vectors) if drop])
 
@@ -194,20 +194,21 @@ def _product(op: Call, a: Range, b: Range) -> _Product:
         low_b, high_b = np.where(empty_b, 0.0, low_b), np.where(empty_b, 0.0, high_b)
     sizes = np.array([most], np.float64) if shared is None else np.diff(shared).astype(np.float64)
     if (sizes != 1.0).any():
-        # Cells larger than one element: at most one operand is a constant, which then has one cell along the shared axis.
+        # Cells larger than one element: neither operand is a constant, unless the shared axis has one cell there.
         low_a, high_a = low_a * sizes, high_a * sizes
     dot = dot_product(op, low_a, high_a, low_b, high_b, a.format)
     if fewest != most:
         low, high = np.minimum(dot.low, dot.low * fewest / most), np.maximum(dot.high, dot.high * fewest / most)
         dot = dot._replace(low=low, high=high)
-    used_a, used_b = (np.bitwise_or.reduce(f, axis=i, keepdims=True) for f, i in ((special_a, -1), (special_b, -2)))
+    used_a: Flags = np.bitwise_or.reduce(special_a, axis=-1, keepdims=True)
+    used_b: Flags = np.bitwise_or.reduce(special_b, axis=-2, keepdims=True)
     special = product_flags(used_a | used_b)
     never_finite = empty_a.any(axis=-1, keepdims=True) | empty_b.any(axis=-2, keepdims=True)
     return _Product((*batch, a.shape[-2], b.shape[-1]), grid, dot, special, never_finite & (fewest > 0), most)
 
 
 def _affordable(a: Range, b: Range) -> tuple[Range, Range]:
-    """Operands whose product has few enough cells: rows that meet a known matrix are merged first, so that its columns stay."""
+    """Operands whose product has few enough cells: rows that meet a known matrix are merged first, its columns stay."""
     while True:
         batch = max(int(np.prod(a.cells[:-2], dtype=np.int64)), int(np.prod(b.cells[:-2], dtype=np.int64)))
         rows, columns = a.cells[-2], b.cells[-1]
@@ -286,5 +287,6 @@ def _without_axes(x: Range, axes: Sequence[int]) -> Range:
         return x
     assert x.shape is not None
     keep = [axis for axis in range(x.rank) if axis - x.rank not in axes]
-    low, high, special = (np.squeeze(part, tuple(axes)) for part in (x.low, x.high, x.special))
-    return Range(x.format, tuple(x.shape[i] for i in keep), tuple(x.grid[i] for i in keep), low, high, special)
+    low, high = np.squeeze(x.low, tuple(axes)), np.squeeze(x.high, tuple(axes))
+    shape, grid = tuple(x.shape[i] for i in keep), tuple(x.grid[i] for i in keep)
+    return Range(x.format, shape, grid, low, high, np.squeeze(x.special, tuple(axes)))

@@ -156,10 +156,10 @@ def _with_given_statistics(
     difference = binary(x, mean, _difference, np.subtract, format)
     result = binary(difference, factor, corners(product), np.multiply, format)
     # x * a, mean * a and bias - mean * a are rounded; a itself may underflow.
-    aligned = align(result, x, mean, factor, scale, root)
+    aligned = align(result, x, mean, factor, scale, root, bias)
     sizes = [np.where(lo <= hi, np.maximum(np.abs(lo), np.abs(hi)), 0.0) for lo, hi in zip(aligned.lows, aligned.highs)]
     spread = sizes[1] + sizes[2]
-    error = 6 * u * spread * sizes[3] + 2 * eta * (spread + sizes[5] + 2)
+    error = 6 * u * spread * sizes[3] + 2 * u * sizes[6] + 2 * eta * (spread + sizes[5] + 2)
     largest = np.maximum(spread * np.maximum(np.maximum(sizes[3], sizes[4]), 1.0), sizes[3])
     outside = largest > op.accumulation(format).high
     result = aligned.result(format, aligned.lows[0] - error, aligned.highs[0] + error, aligned.specials[0])

@@ -15,7 +15,7 @@ from tensorproof.formats import Array, Format
 from tensorproof.operators.activations import least, rounded
 from tensorproof.operators.normalisation import EPSILON
 from tensorproof.operators.statistics import STATISTICS, affine, spread_special, stash
-from tensorproof.operators.table import CORRECT, Call, operator
+from tensorproof.operators.table import CORRECT, UNDEFINED, Call, operator
 from tensorproof.ranges.folds import normalised_axis
 from tensorproof.ranges.range import NAN, SPECIALS, Range
 from tensorproof.ranges.rows import Rows
@@ -40,53 +40,51 @@ def _others(powers: Array, counts: Array) -> Array:
 
 
 def normalised_by_norm(
-    op: Call, x: Range, axes: Sequence[int], p: int, divisor: float, epsilon: float, format: Format
-) -> tuple[Range, Rows, Array, Array]:
-    """x / (sum|x|^p / divisor + epsilon)^(1/p) computed in `format`, and the bounds of the sum itself (of shape (rows, 1)).
+    op: Call, x: Range, axes: Sequence[int], p: int, epsilon: float, format: Format, *, mean: bool
+) -> tuple[Range, Rows, Array]:
+    """x / (sum|x|^p + epsilon)^(1/p), or with the mean in place of the sum, computed in `format`.
 
-    A norm of zero gives zero (ONNX LpNormalization-22).
+    Also the rows, and the least value of what stands under the root. A norm of zero gives zero (ONNX LpNormalization-22).
     """
     rows = Rows(x, axes)
     n, u = rows.length, format.unit_roundoff
+    divisor = n if mean else 1.0
     eta = least(op, format) if p > 1 else 0.0
     near, far = _powers(rows.low, rows.high, p)
-    total = far @ rows.most[:, None]
-    # Squares that leave float64 itself: the quotient does not change when all elements are divided by one number.
-    scale = np.where(np.isfinite(total), 1.0, np.maximum(np.abs(rows.low), np.abs(rows.high)).max(axis=-1, keepdims=True))
-    near, far = _powers(rows.low / scale, rows.high / scale, p)
     few, many = _others(near, rows.fewest), _others(far, rows.most)
     held = rounded(epsilon, format)
 
     def quotient(t: Array, others: Array) -> Array:
-        size = np.abs(t) / scale
-        norm = ((size**p + others) / divisor + epsilon / scale / scale) ** (1.0 / p)
-        return np.where(size > 0, np.sign(t) * np.where(norm > 0, size / norm, 1.0), 0.0)
+        norm = ((np.abs(t) ** p + others) / divisor + epsilon) ** (1.0 / p)
+        return np.where(t == 0, 0.0, np.where(norm > 0, t / norm, np.sign(t) * largest))
 
+    largest = divisor ** (1.0 / p)
     low = np.where(rows.low < 0, quotient(rows.low, few), quotient(rows.low, many))
     high = np.where(rows.high > 0, quotient(rows.high, few), quotient(rows.high, many))
     # The powers and their sum, the division, epsilon, the root, and the final quotient.
     accumulator = op.accumulation(format)
-    floor = near @ rows.fewest[:, None] * scale**p / divisor + max(min(epsilon, held), 0.0)
+    floor = near @ rows.fewest[:, None] / divisor + max(min(epsilon, held), 0.0)
     relative = np.expm1(n * -np.log1p(-accumulator.unit_roundoff) + 8 * u + n * 2.0**-52)
-    lost = ((n / divisor + 2) * eta + abs(held - epsilon)) / np.where(floor > 0, floor, np.inf)
-    faint = ~(floor > 64 * (n / divisor + 1) * eta)
+    lost = np.where(floor > 0, ((n / divisor + 2) * eta + abs(held - epsilon)) / floor, 0.0)
     factor = 1.0 + relative + lost
     low, high = np.where(low < 0, low * factor, low / factor), np.where(high > 0, high * factor, high / factor)
-    # What underflow leaves of a sum of powers is at least 2/3 of the largest of them, or nothing at all.
-    largest = np.sqrt(1.5 * divisor) * (1.0 + relative) if p > 1 else 1.0
-    low = np.where(faint, np.minimum(np.where(rows.low < 0, np.minimum(low, -largest), low), 0.0), low)
-    high = np.where(faint, np.maximum(np.where(rows.high > 0, np.maximum(high, largest), high), 0.0), high)
+    # What underflow leaves of a sum of squares is at least 2/3 of the largest of them, or nothing at all; squares that leave
+    # float64 itself say nothing but the sign.
+    total = far @ rows.most[:, None]
+    unclear = ~(floor > 64 * (n / divisor + 1) * eta) | ~np.isfinite(total)
+    reach = largest * (1.0 + relative) * (np.sqrt(1.5) if p > 1 else 1.0)
+    low = np.where(unclear, np.where(rows.low < 0, -reach, 0.0), low)
+    high = np.where(unclear, np.where(rows.high > 0, reach, 0.0), high)
     overflow = ~(total * (1.0 + relative) <= accumulator.high)
     if overflow.any():
         # The quotient by an infinite norm is 0.
-        mask = np.broadcast_to(rows.restore(np.broadcast_to(overflow, low.shape)), x.cells)
-        op.report(ACCUMULATION_OVERFLOW, 0, x, mask, gives=0)
+        op.report(ACCUMULATION_OVERFLOW, 0, x, rows.mark(overflow), gives=0)
         low, high = np.where(overflow, np.minimum(low, 0.0), low), np.where(overflow, np.maximum(high, 0.0), high)
     special = spread_special(rows)
     if special is not None:
         tainted = rows.flatten(special) != 0
         low, high = np.where(tainted, np.minimum(low, 0.0), low), np.where(tainted, np.maximum(high, 0.0), high)
-    return x.replace(rows.restore(low), rows.restore(high), special), rows, floor, factor
+    return x.replace(rows.restore(low), rows.restore(high), special), rows, floor
 
 
 @operator(
@@ -106,11 +104,10 @@ def rms_normalization(op: Call, x: Range, scale: Range) -> Range:
 def rms_normalised(op: Call, x: Range, axes: Sequence[int], epsilon: float) -> Range:
     """The first stage of RMSNormalization-23, in the stash format."""
     format = stash(x.format)
-    n = float(np.prod([x.sizes[axis] for axis in axes]))
-    y, rows, floor, _ = normalised_by_norm(op, x, axes, 2, n, epsilon, format)
+    y, rows, floor = normalised_by_norm(op, x, axes, 2, epsilon, format, mean=True)
     if rounded(epsilon, format) <= 0.0:
-        vanishing = np.broadcast_to(rows.restore(np.broadcast_to(floor <= 4 * format.smallest_subnormal, rows.low.shape)), x.cells)
-        op.report(DEGENERATE_NORMALISATION, 0, x, vanishing, gives=NAN)
+        vanishing = floor <= 4 * op.accumulation(format).smallest_subnormal
+        op.report(DEGENERATE_NORMALISATION, 0, x, rows.mark(vanishing), gives=SPECIALS)
     return y
 
 
@@ -120,7 +117,7 @@ def lp_normalization(op: Call, x: Range) -> Range:
     if 0 in x.cells:
         return x
     axis = normalised_axis(int(op.attribute("axis", -1)), x.rank)
-    y, _, _, _ = normalised_by_norm(op, x, (axis,), int(op.attribute("p", 2)), 1.0, 0.0, x.format)
+    y, _, _ = normalised_by_norm(op, x, (axis,), int(op.attribute("p", 2)), 0.0, x.format, mean=False)
     return y
 
 
@@ -155,12 +152,15 @@ def lrn(op: Call, x: Range) -> Range:
     base = bias + step * np.where(step < 0, far, near) + step * few
     largest = abs(bias) + abs(step) * (far + np.maximum(few, many))
     blur = (terms + 8) * u * largest + (terms * abs(step) + 2) * eta + abs(rounded(bias, format) - bias)
+    # Runtimes slide the window: they add the next square and subtract the last one, over all channels.
+    everything = far.sum(axis=1, keepdims=True)
+    blur = blur + 2 * (x.sizes[1] + size) * u * abs(step) * everything
     # The quotient of two attributes may be a float32 number whatever the tensor's format.
     blur = blur + (abs(rounded(step, format) - step) + 2.0**-24 * abs(step)) * (far + np.maximum(few, many))
     unsafe = base - blur <= 0
-    op.report(DEGENERATE_NORMALISATION, 0, cells, unsafe, gives=SPECIALS)
-    overflow = ~(far + np.maximum(few, many) <= op.accumulation(format).high * (1 - 2.0**-6))
-    op.report(ACCUMULATION_OVERFLOW, 0, cells, overflow, gives=0)
+    op.report(DEGENERATE_NORMALISATION, 0, cells, unsafe, gives=UNDEFINED)
+    overflow = np.broadcast_to(~(everything <= op.accumulation(format).high * (1 - 2.0**-6)), cells.cells)
+    op.report(ACCUMULATION_OVERFLOW, 0, cells, overflow, gives=NAN)
 
     def quotient(t: Array, others: Array) -> Array:
         return t / np.maximum(bias + step * (t**2 + others), format.smallest_subnormal) ** beta
@@ -179,11 +179,13 @@ def lrn(op: Call, x: Range) -> Range:
         return np.where(crossing, np.maximum(best, -quotient(turn, others)), best)
 
     upper, lower = extreme(1.0, high, low), -extreme(-1.0, low, high)
-    relative = abs(beta) * blur / np.maximum(base - blur, blur) + 20 * u
+    relative = np.where(unsafe, np.inf, abs(beta) * np.log1p(blur / (base - blur)) + 20 * u)
     factor = np.exp(relative * 1.01)
     lower = np.where(lower < 0, lower * factor, lower / factor)
     upper = np.where(upper > 0, upper * factor, upper / factor)
-    # A base that overflows makes the quotient 0.
+    # Divided by almost nothing; by infinity, where the base overflows.
+    faintest = format.smallest_subnormal ** -abs(beta) * np.maximum(np.abs(low), np.abs(high))
+    lower, upper = np.where(unsafe, -faintest, lower), np.where(unsafe, faintest, upper)
     lower, upper = np.where(overflow, np.minimum(lower, 0.0), lower), np.where(overflow, np.maximum(upper, 0.0), upper)
     special = _near_special(cells, size) if x.has_special else None
     if special is not None:

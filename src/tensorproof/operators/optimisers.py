@@ -7,7 +7,6 @@ apart. Everything else is composed of the element-wise operators, whose hazards 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -63,17 +62,12 @@ def _regularised(op: Call, x: Range, gradient: Range) -> Range:
 def _groups(tensors: tuple[Range, ...], kinds: int) -> list[tuple[Range, ...]]:
     """Inputs x1, x2, g1, g2, ... as (x1, g1, ...), (x2, g2, ...)."""
     count = len(tensors) // kinds
-    return [tensors[number :: count] for number in range(count)] if count else []
+    return [tensors[number::count] for number in range(count)] if count else []
 
 
 def _by_kind(results: list[tuple[Range, ...]]) -> tuple[Range, ...]:
     """The results of several tensors, those of one kind together."""
     return tuple(part for kind in zip(*results) for part in kind)
-
-
-def _spoil(op: Call) -> None:
-    """What one step makes infinite, the next ones may turn into any special value."""
-    op.hazards[:] = [replace(hazard, gives=SPECIALS) if hazard.gives else hazard for hazard in op.hazards]
 
 
 # -- Adagrad -----------------------------------------------------------------------------------------------------------
@@ -83,9 +77,7 @@ def _spoil(op: Call) -> None:
 def adagrad(op: Call, rate: Range, count: Range, *tensors: Range) -> tuple[Range, ...]:
     """x - r g / (sqrt(h + g^2) + epsilon): the quotient increases in g and lies in [-1, 1]."""
     slowed = _decayed(op, rate, count)
-    results = [_adagrad(op, slowed, *tensors) for tensors in _groups(tensors, 3)]
-    _spoil(op)
-    return _by_kind(results)
+    return _by_kind([_adagrad(op, slowed, *tensors) for tensors in _groups(tensors, 3)])
 
 
 def _adagrad(op: Call, rate: Range, x: Range, gradient: Range, squares: Range) -> tuple[Range, Range]:
@@ -196,9 +188,7 @@ def _candidates(v: Array, h: Array, low: Array, high: Array, b: float, d: float,
 def adam(op: Call, rate: Range, count: Range, *tensors: Range) -> tuple[Range, ...]:
     """x - r v / (sqrt(h) + epsilon) with running means v of g and h of g^2, bounded as one function of g, v and h."""
     adjusted = _bias_corrected(op, rate, count)
-    results = [_adam(op, adjusted, *tensors) for tensors in _groups(tensors, 4)]
-    _spoil(op)
-    return _by_kind(results)
+    return _by_kind([_adam(op, adjusted, *tensors) for tensors in _groups(tensors, 4)])
 
 
 def _adam(op: Call, rate: Range, x: Range, gradient: Range, mean: Range, squares: Range) -> tuple[Range, Range, Range]:
@@ -250,14 +240,10 @@ def _bias_corrected(op: Call, rate: Range, count: Range) -> Range:
 )
 def momentum(op: Call, rate: Range, count: Range, *tensors: Range) -> tuple[Range, ...]:
     """x - r v with the running sum v of gradients, or Nesterov's form of it: linear in everything but r."""
-    results = [_momentum(op, rate, count, *tensors) for tensors in _groups(tensors, 3)]
-    _spoil(op)
-    return _by_kind(results)
+    return _by_kind([_momentum(op, rate, count, *tensors) for tensors in _groups(tensors, 3)])
 
 
-def _momentum(
-    op: Call, rate: Range, count: Range, x: Range, gradient: Range, speed: Range
-) -> tuple[Range, Range]:
+def _momentum(op: Call, rate: Range, count: Range, x: Range, gradient: Range, speed: Range) -> tuple[Range, Range]:
     alpha, beta = float(op.attribute("alpha", 0.0)), float(op.attribute("beta", 1.0))
     gradient = _regularised(op, x, gradient)
     slowed = _weighted(op, speed, alpha)

@@ -401,42 +401,42 @@ def max_roi_pool(op: Call, x: Range, rois: Range) -> Range:
     if boxes is None or x.has_special or x.size > CELL_BUDGET or cells > JOINT_BUDGET or 0 in shape:
         hull = x.smash((0, 2, 3))
         low, high = np.minimum(hull.low, 0.0), np.maximum(hull.high, 0.0)
-        return Range(x.format, shape, (None, x.grid[1], None, None), low, high, hull.special) if 0 not in shape else (
-            Range.uniform(shape, x.format, 0.0, 0.0)
-        )
+        if 0 in shape:
+            return Range.uniform(shape, x.format, 0.0, 0.0)
+        return Range(x.format, shape, (None, x.grid[1], None, None), low, high, hull.special)
     batch = np.clip(boxes[:, 0].astype(np.int64), 0, x.sizes[0] - 1)
-    rows = _bins(boxes[:, 2] * scale, boxes[:, 4] * scale, height, x.sizes[2])
-    columns = _bins(boxes[:, 1] * scale, boxes[:, 3] * scale, width, x.sizes[3])
+    rows = _bins(boxes[:, 2], boxes[:, 4], scale, height, x.sizes[2])
+    columns = _bins(boxes[:, 1], boxes[:, 3], scale, width, x.sizes[3])
     low, high, _ = x.expanded()
-    # Low: the maximum over the elements that are certainly in the bin; high: over those that may be.
-    low, high = _bin_maximum(low[batch], rows[0], columns[0]), _bin_maximum(high[batch], rows[1], columns[1])
-    may_be_empty = low == -np.inf
-    high = np.where(may_be_empty, np.maximum(high, 0.0), high)
-    least = np.minimum(x.hull()[0], 0.0)
-    low = np.where(may_be_empty, np.where(high == 0.0, np.minimum(least, 0.0), least), low)
-    certainly_empty = _bin_maximum(np.ones_like(x.expanded()[0][batch]), rows[1], columns[1]) == -np.inf
-    return Range.elements(
-        x.format, np.where(certainly_empty, 0.0, low), np.where(certainly_empty, 0.0, high)
-    )
+    # An element that may be in the bin can only raise the maximum; a bin that may be empty can be zero.
+    sure, possible = _bin_maximum(low[batch], rows[0], columns[0]), _bin_maximum(high[batch], rows[1], columns[1])
+    least = -_bin_maximum(-low[batch], rows[1], columns[1])
+    low = np.where(sure > -np.inf, sure, np.minimum(least, 0.0))
+    return Range.elements(x.format, low, np.where(sure > -np.inf, possible, np.maximum(possible, 0.0)))
 
 
-def _bins(start: Array, end: Array, count: int, size: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def _bins(
+    start: Array, end: Array, scale: float, count: int, size: int
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Per region and bin, the positions of an axis that are certainly in the bin, and those that may be.
 
-    Ends are rounded to integers and bins are cut in float32, so that either side of an integer is possible near it.
+    Runtimes cut bins in float32 or in float64; near an integer the two may disagree.
     """
-    certain: list[npt.NDArray[np.bool_]] = []
+    masks: list[npt.NDArray[np.bool_]] = []
     position = np.arange(size)
-    for slack in (-1.0, 1.0):
-        e = slack * 1e-4
-        first, last = np.floor(start + 0.5 - e), np.floor(end + 0.5 + e)
-        shift = np.floor(start + 0.5 + e) if slack < 0 else first
-        length = np.maximum(last - (np.floor(start + 0.5 + e) if slack < 0 else first) + 1, 1.0) / count
-        steps = np.arange(count)
-        begin = np.floor(length[:, None] * steps - e) + shift[:, None]
-        stop = np.ceil(length[:, None] * (steps + 1) + e) + shift[:, None]
-        certain.append((position >= begin[..., None]) & (position < stop[..., None]))
-    return certain[0] & certain[1], certain[0] | certain[1]
+    for kind in (np.float32, np.float64):
+        first, last = (_round_half_away(ends.astype(kind) * kind(scale)) for ends in (start, end))
+        length = np.maximum(last - first + 1, 1) / kind(count)
+        steps = np.arange(count).astype(kind)
+        begin = np.floor(steps * length[:, None]) + first[:, None]
+        stop = np.ceil((steps + 1) * length[:, None]) + first[:, None]
+        masks.append((position >= begin[..., None]) & (position < stop[..., None]))
+    return masks[0] & masks[1], masks[0] | masks[1]
+
+
+def _round_half_away(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """std::round of C++."""
+    return np.where(values < 0, -np.floor(0.5 - values), np.floor(values + 0.5))
 
 
 def _bin_maximum(image: Array, rows: npt.NDArray[np.bool_], columns: npt.NDArray[np.bool_]) -> Array:

@@ -63,7 +63,7 @@ def scale_is_degenerate(scale: Range) -> Mask:
 
 
 def spread(parameter: Range, x: Range, axis: int, block: int) -> Range:
-    """A scale or zero point in a shape that broadcasts against x: per tensor, per axis or per block (ONNX QuantizeLinear-21)."""
+    """A scale or zero point that broadcasts against x: per tensor, per axis or per block (ONNX QuantizeLinear-21)."""
     if parameter.size == 1:
         return reshaped(parameter, ())
     rank = x.rank
@@ -230,9 +230,7 @@ def scaled(op: Call, x: Range, scale: Range, to: Format) -> Range:
     return converted(op, exact, to, overflow=ARITHMETIC_OVERFLOW)
 
 
-def _dequantised_constant(
-    x: Range, scale: Range, zero_point: Range | None, to: Format, axis: int, block: int
-) -> Range | None:
+def _dequantised_constant(x: Range, scale: Range, zero_point: Range | None, to: Format, axis: int, block: int) -> Range | None:
     """Weights of the file: exact element by element, where all ways to compute them agree."""
     if x.array is None or scale.array is None or (zero_point is not None and zero_point.array is None):
         return None

@@ -22,9 +22,7 @@ from tensorproof.rules.quantisation_scale import QUANTISATION_SCALE
 
 
 @operator("MatMulInteger", error=CORRECT)
-def matmul_integer(
-    op: Call, a: Range, b: Range, a_zero_point: Range | None = None, b_zero_point: Range | None = None
-) -> Range:
+def matmul_integer(op: Call, a: Range, b: Range, a_zero_point: Range | None = None, b_zero_point: Range | None = None) -> Range:
     """Product of differences from the zero points in 32-bit integers, which wrap around."""
     return integer_product(op, a, b, a_zero_point, b_zero_point)
 
@@ -49,9 +47,7 @@ def per_column(parameter: Range) -> Range:
 
 
 @operator("ConvInteger", error=CORRECT)
-def conv_integer(
-    op: Call, x: Range, w: Range, x_zero_point: Range | None = None, w_zero_point: Range | None = None
-) -> Range:
+def conv_integer(op: Call, x: Range, w: Range, x_zero_point: Range | None = None, w_zero_point: Range | None = None) -> Range:
     """Convolution of differences from the zero points in 32-bit integers, which wrap around."""
     return _integer_convolution(op, x, w, x_zero_point, w_zero_point)
 
@@ -176,9 +172,7 @@ def requantised(total: Range, a_scale: Range, b_scale: Range, y_scale: Range, y_
     return aligned.result(to, low, high)
 
 
-def _multiplier(
-    a: tuple[Array, Array], b: tuple[Array, Array], y: tuple[Array, Array], format: Format
-) -> tuple[Array, Array]:
+def _multiplier(a: tuple[Array, Array], b: tuple[Array, Array], y: tuple[Array, Array], format: Format) -> tuple[Array, Array]:
     """Bounds of a * b / y with both steps rounded in a format; NaN where y can be zero or the format ends."""
     low, high = (format.round_nearest(end) for end in corners(product)(*a, *b))
     outside = (np.maximum(np.abs(low), np.abs(high)) > format.high) | ((y[0] <= 0) & (y[1] >= 0))

@@ -61,7 +61,7 @@ def reduce_l2(op: Call, x: Range, axes: Range | None = None) -> Range:
 
 @operator("ReduceMean", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
 def reduce_mean(op: Call, x: Range, axes: Range | None = None) -> Range:
-    """Increasing in every element, and between the smallest and the largest up to rounding; the sum inside may overflow."""
+    """Increasing in every element, between the smallest and the largest up to rounding; the sum may overflow."""
     fold = fold_of(op, x, axes)
     low, high = fold.finite()
     terms, format = fold.terms, x.format
@@ -131,13 +131,13 @@ def reduce_log_sum(op: Call, x: Range, axes: Range | None = None) -> Range:
 def reduce_log_sum_exp(op: Call, x: Range, axes: Range | None = None) -> Range:
     """Increasing in every element, between the largest and the largest plus log n; exponentials do not overflow.
 
-    The reference and ONNX Runtime subtract the largest element first (as do torch.logsumexp and tf.reduce_logsumexp), so
-    the exponentials lie in [0, 1] and one of them is 1. With d = largest - x the rounding of x - largest changes exp(-d) by
-    d exp(-d) u <= 0.4 u, and exp itself by 4 units of the last place; the sum of n terms follows `summation_error`.
+    The reference, ONNX Runtime and torch.logsumexp subtract the largest element first, so the exponentials lie in
+    [0, 1] and one of them is 1. With d = largest - x the rounding of x - largest changes exp(-d) by d exp(-d) u <= 0.4 u, and
+    exp itself by 4 units of the last place; the sum of n terms follows `summation_error`.
 
-    The exception is ONNX Runtime with 16-bit tensors in models of version 18, where it has no kernel and takes the
-    operator's function body, log(sum(exp(x))) in float64: +inf above 709.78 and -inf below -745.13 (measured with 1.31 for
-    versions 13 to 26).
+    The exception is ONNX Runtime with 16-bit tensors in models of version 18, where it takes the operator's function
+    body, log(sum(exp(x))) in float64: +inf above 709.78 and -inf below -745.13 (measured with 1.31, float16, versions
+    13 to 26).
     """
     _floating_only(x)
     fold = fold_of(op, x, axes)
@@ -181,14 +181,14 @@ def _report_written_out(op: Call, fold: Fold, largest_low: Array, largest_high: 
 
 
 def _log_sum_exp(fold: Fold, values: Array, times: int) -> Array:
-    """log(sum(exp(values))), each cell counted with its elements and all of them `times` times; infinities as in the limit."""
+    """log(sum(exp(values))), each cell counted with its elements and all of them `times` times."""
     largest = fold.maximum(values)
     shift = np.where(np.isfinite(largest), largest, 0.0)
     return np.log(fold.weighted(np.exp(values - shift)) * times) + shift
 
 
 def _log_sum_exp_specials(fold: Fold, low: Array, high: Array) -> Range:
-    """-inf adds nothing; all elements -inf give -inf in ONNX Runtime and NaN in the reference, +inf gives +inf (or NaN)."""
+    """-inf adds nothing; -inf alone gives -inf in ONNX Runtime and NaN in the reference; +inf gives +inf (or NaN)."""
     x = fold.x
     flags = fold.union(x.special)
     result = flags & np.uint8(NAN | POSITIVE_INFINITY)
@@ -282,5 +282,5 @@ def _beyond_one_term(
 
 def _report_narrow_overflow(op: Call, sums: Range) -> None:
     """Sums that leave the tensor's own format, where a target writes them back into it before the next step."""
-    if not op.target.keeps_chains_wide:
+    if not op.target.keeps_chains_wide and op.accumulation(sums.format) is not sums.format:
         report_partial_overflow(op, sums, sums.low, sums.high, sums.format)

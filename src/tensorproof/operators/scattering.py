@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorproof.errors import UnknownShape
 from tensorproof.formats import Array, Format
-from tensorproof.operators.indexing import known_positions, reach
+from tensorproof.operators.indexing import Choice, as_tuples, choices, reach
 from tensorproof.operators.table import CORRECT, RESULT, Call, operator
 from tensorproof.ranges.elementwise import binary, corners, increasing, product
 from tensorproof.ranges.grid import Cuts, cell_sizes, largest, smallest, union
@@ -44,14 +45,16 @@ def scatter_elements(op: Call, x: Range, index: Range, updates: Range) -> Range:
     reduction = op.attribute("reduction", "none")
     if index.has_known_shape and index.size == 0:
         return x
-    size = shape_of(x)[axis]
-    if x.has_known_shape and index.has_known_shape and isinstance(size, int):
-        positions = known_positions(index, size)
-        if positions is not None:
-            coordinates: list[Integers] = list(np.ogrid[tuple(slice(n) for n in positions.shape)])
-            coordinates[axis] = positions
-            place = np.ravel_multi_index(tuple(np.broadcast_arrays(*coordinates)), x.sizes).reshape(-1)
-            result = _placed(op, x, x.rank, place, updates, updates.rank, reduction)
+    if x.has_known_shape and index.has_known_shape:
+        candidates = choices(as_tuples(index), [x.sizes[axis]])
+        if candidates is not None:
+            coordinates: list[Integers] = list(np.ogrid[tuple(slice(n) for n in index.sizes)])
+            writes: list[Choice] = []
+            for tuples, possible in candidates:
+                coordinates[axis] = tuples[..., 0]
+                place = np.ravel_multi_index(tuple(np.broadcast_arrays(*coordinates)), x.sizes)
+                writes.append((place.reshape(-1), possible.reshape(-1)))
+            result = _placed(op, x, x.rank, writes, updates, updates.rank, reduction)
             if result is not None:
                 return result
     box = [_whole_axis(x, other, smallest(n)) for other, n in enumerate(shape_of(index))]
@@ -75,15 +78,15 @@ def scatter_nd(op: Call, x: Range, index: Range, updates: Range) -> Range:
     if 0 in shape_of(index):
         return x
     lead = len(shape_of(index)) - 1
-    if x.has_known_shape and index.has_known_shape and (index.array is not None or index.size <= 4 * CELL_BUDGET):
-        exact = index.integers()
-        if exact is not None:
-            sizes = np.array(x.sizes[:depth], np.int64)
-            exact = np.where(exact < 0, exact + sizes, exact)
-            place = np.ravel_multi_index(tuple(exact.reshape(-1, depth).T), x.sizes[:depth], mode="clip")
-            result = _placed(op, x, depth, place.reshape(-1), updates, lead, reduction)
-            if result is not None:
-                return result
+    candidates = choices(index, x.sizes[:depth]) if x.has_known_shape else None
+    if candidates is not None:
+        writes: list[Choice] = []
+        for tuples, possible in candidates:
+            place = np.ravel_multi_index(tuple(tuples.reshape(-1, depth).T), x.sizes[:depth])
+            writes.append((place.reshape(-1), possible.reshape(-1)))
+        result = _placed(op, x, depth, writes, updates, lead, reduction)
+        if result is not None:
+            return result
     box: list[tuple[int, int] | None] = [None] * x.rank
     for i in range(depth):
         box[i] = _reached(x, i, slice_axis(index, lead, i, i + 1))
@@ -99,20 +102,27 @@ def tensor_scatter(op: Call, x: Range, updates: Range, starts: Range | None = No
     size, length = x.sizes[axis], updates.sizes[axis]
     if 0 in updates.sizes:
         return x
-    first = np.zeros(x.sizes[0], np.int64) if starts is None else known_positions(starts, 2**62)
-    if first is not None:
-        step = first[:, None] + np.arange(length)
-        step = step % size if circular else np.minimum(step, size - 1)
+    zeros = Range.constant(np.zeros(x.sizes[0], np.int64))
+    positions = None if starts is not None and bool((starts.low < 0).any()) else starts or zeros
+    candidates = None if positions is None else choices(as_tuples(positions), [2**62])
+    if candidates is not None:
         prefix = x.sizes[:axis]
         rows = np.arange(math.prod(prefix)).reshape(*prefix, 1)
-        place = rows * size + step.reshape(prefix[0], *([1] * (axis - 1)), length)
-        result = _placed(op, x, axis + 1, place.reshape(-1), updates, axis + 1, "none")
+        writes: list[Choice] = []
+        for first, possible in candidates:
+            step = first + np.arange(length)
+            step = step % size if circular else np.minimum(step, size - 1)
+            shape = prefix[0], *([1] * (axis - 1))
+            place = rows * size + step.reshape(*shape, length)
+            writes.append((place.reshape(-1), np.broadcast_to(possible.reshape(*shape, 1), place.shape).reshape(-1)))
+        result = _placed(op, x, axis + 1, writes, updates, axis + 1, "none")
         if result is not None:
             return result
     low, high = (0, 0) if starts is None else (int(starts.low.min()), int(starts.high.max()))
     box: list[tuple[int, int] | None] = [None] * x.rank
-    if not circular or (low >= 0 and high + length <= size):
-        box[axis] = max(low, 0), min(max(high, 0) + length, size)
+    # A position before the axis is not defined; one that runs over its end starts again at the front.
+    if low >= 0 and (not circular or high + length <= size):
+        box[axis] = min(low, size), min(high + length, size)
     return _within_box(op, affordable(x), box, _Updates.of(updates, (axis,)), "none")
 
 
@@ -120,17 +130,23 @@ def tensor_scatter(op: Call, x: Range, updates: Range, starts: Range | None = No
 
 
 def _placed(
-    op: Call, x: Range, lead: int, place: Integers, updates: Range, update_lead: int, reduction: str
+    op: Call, x: Range, lead: int, writes: list[Choice], updates: Range, update_lead: int, reduction: str
 ) -> Range | None:
-    """`x` with its leading axes element by element and updated at flat places of them; None if that is too much work."""
-    if reduction == "none":
-        result = folded(lambda a, u: _assigned(a, lead, place, u), x.size, x, updates)
+    """`x` with its leading axes element by element and updated at flat places of them; None if that is too much work.
+
+    `writes` are the places that the updates may go to: where there is one only, they certainly do.
+    """
+    if reduction == "none" and len(writes) == 1:
+        result = folded(lambda a, u: _assigned(a, lead, writes[0][0], u), x.size, x, updates)
         if result is not None:
             return result
-    slots, writes = math.prod(x.sizes[:lead]), len(place)
+    slots, count = math.prod(x.sizes[:lead]), len(writes[0][0])
     rest = math.prod(x.cells[lead:]) * math.prod(updates.cells[update_lead:])
-    if (slots + writes) * rest > 4 * CELL_BUDGET:
+    if (slots + count * len(writes)) * rest > 4 * CELL_BUDGET:
         return None
+    is_certain = np.sum([possible for _, possible in writes], axis=0) == 1
+    place = np.concatenate([place[possible] for place, possible in writes])
+    source = np.concatenate([np.flatnonzero(possible) for _, possible in writes])
     hits = np.bincount(place, minlength=slots)
     if reduction != "none" and int(hits.max()) > _MOST_HITS:
         return None
@@ -142,12 +158,23 @@ def _placed(
         cuts = union(x.grid[lead + i], updates.grid[update_lead + i])
         x, updates = x.refine(lead + i, cuts), updates.refine(update_lead + i, cuts)
     flat = _Flat.of(x, slots)
+    events = _Events(place, source, is_certain[source], hits)
     if reduction == "none":
-        flat.replace(place, _Flat.of(updates, writes))
+        flat.replace(events, _Flat.of(updates, count))
     else:
-        flat.combine(op, place, hits, _Flat.of(updates, writes), reduction)
+        flat.combine(op, events, _Flat.of(updates, count), reduction)
     low, high = flat.low.reshape(x.cells), flat.high.reshape(x.cells)
     return x.replace(low, high, flat.special.reshape(x.cells))
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """Hits: the place, the row of the updates, and whether it certainly happens; and how often each place is hit."""
+
+    place: Integers
+    source: Integers
+    is_certain: npt.NDArray[np.bool_]
+    hits: Integers
 
 
 def _assigned(array: np.ndarray, lead: int, place: Integers, updates: np.ndarray) -> np.ndarray:
@@ -172,15 +199,17 @@ class _Flat:
     def rows(self, index: Integers) -> Range:
         return Range.elements(self.format, self.low[index], self.high[index], self.special[index])
 
-    def replace(self, place: Integers, updates: _Flat) -> None:
-        """Rows take the values of their updates; the hull of them where a place is hit more than once."""
-        self.low[place], self.high[place], self.special[place] = np.inf, -np.inf, 0
-        np.minimum.at(self.low, place, updates.low)
-        np.maximum.at(self.high, place, updates.high)
-        np.bitwise_or.at(self.special, place, updates.special)
+    def replace(self, events: _Events, updates: _Flat) -> None:
+        """Rows take the values of their updates; the hull of all that they may take, in whatever order they are written."""
+        lost = events.place[events.is_certain]
+        self.low[lost], self.high[lost], self.special[lost] = np.inf, -np.inf, 0
+        np.minimum.at(self.low, events.place, updates.low[events.source])
+        np.maximum.at(self.high, events.place, updates.high[events.source])
+        np.bitwise_or.at(self.special, events.place, updates.special[events.source])
 
-    def combine(self, op: Call, place: Integers, hits: Integers, updates: _Flat, reduction: str) -> None:
+    def combine(self, op: Call, events: _Events, updates: _Flat, reduction: str) -> None:
         """Rows combined with their updates, one hit of every row after the other, in exact arithmetic; then the error."""
+        place, hits = events.place, events.hits
         start = np.where(self.low <= self.high, np.maximum(np.abs(self.low), np.abs(self.high)), 0.0)
         order = np.argsort(place, kind="stable")
         turn = np.empty(len(place), np.int64)
@@ -189,9 +218,13 @@ class _Flat:
         size, growth = start.copy(), np.ones_like(start)
         for number in range(int(hits.max())):
             now = turn == number
-            target, source = place[now], updates.rows(np.flatnonzero(now))
-            result = _combined(self.rows(target), source, reduction)
-            self.low[target], self.high[target], self.special[target] = result.low, result.high, result.special
+            target, source = place[now], updates.rows(events.source[now])
+            before = self.rows(target)
+            result = _combined(before, source, reduction)
+            joined, is_certain = before.join(result), events.is_certain[now][:, None]
+            self.low[target] = np.where(is_certain, result.low, joined.low)
+            self.high[target] = np.where(is_certain, result.high, joined.high)
+            self.special[target] = np.where(is_certain, result.special, joined.special)
             below[target] += np.minimum(source.low, 0.0)
             above[target] += np.maximum(source.high, 0.0)
             size[target] += source.magnitude()

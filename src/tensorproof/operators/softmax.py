@@ -94,7 +94,7 @@ def softmax(op: Call, x: Range) -> Range:
     u, tiny = x.format.unit_roundoff, FUNCTION_ERROR * least(op, x.format)
     lower, upper = _log_bounds(rows, rows.flatten(maskable))
     # log p is x - max (error u * |x - max|, at most u * |log p|), through exp, minus log of the sum.
-    error = exponential_sum_error(op, x.format, rows.length) + FUNCTION_ERROR * u + 2.0**-48
+    error = exponential_sum_error(op, x.format, min(rows.length, 2.0**63)) + FUNCTION_ERROR * u + 2.0**-48
     low = np.exp(lower * (1.0 + 1.01 * u) - error) - tiny
     high = np.exp(upper * (1.0 - 1.01 * u) + error) + tiny
     low, high = rows.restore(np.where(low > 0.0, low, 0.0)), rows.restore(np.minimum(high, 1.0))
@@ -104,24 +104,23 @@ def softmax(op: Call, x: Range) -> Range:
 @operator("LogSoftmax", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, codomain=(-np.inf, 0.0))
 def log_softmax(op: Call, x: Range) -> Range:
     """Increasing in its own logit, decreasing in all others; finite wherever the logits are."""
-    limit = np.log(op.accumulation(x.format).high)
+    limit = 1.01 * np.log(op.accumulation(x.format).high)
     if x.shape is None:
         return x.replace(x.low - x.high - limit, np.zeros_like(x.high), _special(x, None, NEGATIVE_INFINITY))
     axes = softmax_axes(op, x.rank)
     if 0 in x.cells:
         return x.without_special()
     rows = Rows(x, axes, empty=-np.inf)
-    u, terms = x.format.unit_roundoff, rows.length
+    u, terms = x.format.unit_roundoff, min(rows.length, 2.0**63)
     lower, upper = _log_bounds(rows, rows.flatten(_maskable(x)))
     # (x - max) - log(sum): the first has error u * |x - max|, at most u * |result|; log(sum) is at most log(n).
     error = exponential_sum_error(op, x.format, terms) + FUNCTION_ERROR * u * np.log(terms) + 2.0**-48
-    if not terms < op.accumulation(x.format).high:
-        op.report(ARITHMETIC_OVERFLOW, RESULT, x, True, gives=NEGATIVE_INFINITY)
-        # The sum is finite if it does not overflow, so its logarithm is at most that of the largest number.
-        lower, error = x.low.min() - x.high.max() - limit + np.zeros_like(lower), 0.0
-        upper = np.zeros_like(upper)
     low = rows.restore(lower * (1.0 + 1.01 * u) - error)
     high = rows.restore(np.minimum(upper * (1.0 - 1.01 * u) + error, 0.0))
+    # If the sum does not overflow, its logarithm is at most that of the largest number.
+    if terms > op.accumulation(x.format).high:
+        op.report(ARITHMETIC_OVERFLOW, RESULT, x, True, gives=NEGATIVE_INFINITY)
+    low = np.maximum(low, (x.low.min() - x.high.max()) * (1.0 + 1.01 * u) - limit)
     empty = x.low > x.high
     low, high = np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
     return x.replace(low, high, _special(x, axes, NEGATIVE_INFINITY))

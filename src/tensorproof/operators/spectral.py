@@ -50,9 +50,7 @@ def dft(op: Call, x: Range, dft_length: Range | None = None, axis: Range | None 
 
 
 @operator("STFT", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, composed_of=(mul,))
-def stft(
-    op: Call, signal: Range, frame_step: Range, window: Range | None = None, frame_length: Range | None = None
-) -> Range:
+def stft(op: Call, signal: Range, frame_step: Range, window: Range | None = None, frame_length: Range | None = None) -> Range:
     """The transform of each windowed frame: linear in the signal (ONNX STFT-17)."""
     if signal.rank != 3:
         raise NotAnalysed("the signal is not of rank 3")
@@ -197,9 +195,9 @@ def _interval_transform(
                 coefficients = sign * function(angles) * weights
                 positive = np.add.reduceat(np.maximum(coefficients, 0.0), starts, axis=1).T
                 negative = np.add.reduceat(np.minimum(coefficients, 0.0), starts, axis=1).T
-                l, h = low[..., part, :], high[..., part, :]
-                result_low[..., here, number] += l @ positive + h @ negative
-                result_high[..., here, number] += h @ positive + l @ negative
+                least, most = low[..., part, :], high[..., part, :]
+                result_low[..., here, number] += least @ positive + most @ negative
+                result_high[..., here, number] += most @ positive + least @ negative
     return result_low, result_high
 
 
@@ -318,9 +316,10 @@ def _bins(bands: int, length: int, rate: int, lower: float, upper: float, error:
 def _hull_of_triangles(rows: int, first: Array, last: Array, choices: int) -> tuple[Array, Array]:
     """Bounds over all bins that the three edges of each triangle can fall into."""
     bins = np.arange(rows)[:, None]
-    low, high = np.full((rows, len(first) - 2), np.inf), np.full((rows, len(first) - 2), -np.inf)
+    count = len(first) - 2
+    low, high = np.full((rows, count), np.inf), np.full((rows, count), -np.inf)
     for offsets in np.ndindex(choices, choices, choices):
-        edges = tuple(np.minimum(first[k : len(first) - 2 + k] + offset, last[k : len(first) - 2 + k]) for k, offset in enumerate(offsets))
+        edges = [np.minimum(first[k : count + k] + step, last[k : count + k]) for k, step in enumerate(offsets)]
         values = _triangles(bins, *edges)
         low, high = np.minimum(low, values), np.maximum(high, values)
         # Bins below zero count from the end in some implementations.
@@ -337,5 +336,3 @@ def _triangles(bins: npt.NDArray[np.int64], left: Array, centre: Array, right: A
     result = np.where((bins >= left) & (bins <= centre), rising, 0.0)
     falling = (right - bins) / np.maximum(right - centre, 1.0)
     return np.where((right > centre) & (bins >= centre) & (bins < right), falling, result)
-
-

@@ -34,8 +34,8 @@ STATISTICS = (ACCUMULATION_OVERFLOW, DEGENERATE_NORMALISATION)
 def stash(format: Format) -> Format:
     """The format of the first stage: float32 for narrower tensors (stash_type=1, the only value in use).
 
-    The text of the standard asks for float32 in place of float64, too; function bodies do that, native kernels do not. The
-    ranges hold for both: the error is float32's, the limits are those of the tensor's own format.
+    The text of the standard asks for float32 in place of float64, too; function bodies do that, native kernels do not. With
+    the error and the limits of float32 the ranges hold for both.
     """
     return FLOAT32 if format.bits != 32 else format
 
@@ -81,7 +81,7 @@ def moments(op: Call, rows: Rows, epsilon: float, format: Format, *, one_pass: b
         lost = summation_error(op, n * squares, int(n), format) / n + 4 * u * (squares + mean**2) + error * (2 * mean + error)
         stretch = np.where(lost < floor, 1.0 / np.sqrt(np.maximum(1.0 - lost / floor, 0.0)), np.inf)
         unsafe = lost >= smallest + held
-        op.report(DEGENERATE_NORMALISATION, 0, rows.x, _cells(rows, unsafe), gives=UNDEFINED)
+        op.report(DEGENERATE_NORMALISATION, 0, rows.x, rows.mark(unsafe), gives=UNDEFINED)
         ceiling = ceiling + lost
     # Squares of differences, their sum, the division by n, epsilon, root and reciprocal; then underflow, and epsilon as held.
     logarithm = n * -np.log1p(-accumulator.unit_roundoff) / 2 + 8 * u + n * 2.0**-52
@@ -94,16 +94,11 @@ def moments(op: Call, rows: Rows, epsilon: float, format: Format, *, one_pass: b
     overflow = ~(n * (size**2 @ counts / n if one_pass else largest + error**2) * growth <= limit)
     # The mean of an infinite sum is infinite, and x - mean NaN. Infinite squares make the result 0, or NaN where an infinite
     # product is divided by their root.
-    op.report(ACCUMULATION_OVERFLOW, 0, rows.x, _cells(rows, sums | overflow), gives=SPECIALS)
+    op.report(ACCUMULATION_OVERFLOW, 0, rows.x, rows.mark(sums | overflow), gives=SPECIALS)
     if held <= 0.0 and not one_pass:
         vanishing = smallest <= 4 * n * accumulator.smallest_subnormal
-        op.report(DEGENERATE_NORMALISATION, 0, rows.x, _cells(rows, vanishing), gives=SPECIALS)
+        op.report(DEGENERATE_NORMALISATION, 0, rows.x, rows.mark(vanishing), gives=SPECIALS)
     return Moments(low - error, high + error, error, smallest, largest, floor, ceiling, relative, stretch, sums | overflow)
-
-
-def _cells(rows: Rows, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """A mask of rows as one over the tensor's cells."""
-    return np.broadcast_to(rows.restore(np.broadcast_to(mask, rows.low.shape)), rows.x.cells)
 
 
 def normalise(

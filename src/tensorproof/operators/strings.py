@@ -6,6 +6,7 @@ each n-gram can and must stand.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,7 @@ def _counts(op: Call, x: Range, indexes: npt.NDArray[np.int64], size: int) -> tu
     skips = int(op.attribute("max_skip_count", 0)) + 1
     starts = [*(op.integers("ngram_counts") or []), len(pool)]
     first = 0
-    for n, (start, end) in enumerate(zip(starts, starts[1:]), start=1):
+    for n, (start, end) in enumerate(pairwise(starts), start=1):
         grams = pool[start : start + (end - start) // n * n].reshape(-1, n)
         targets = indexes[first : first + len(grams)]
         first += len(grams)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -31,7 +31,7 @@ import numpy.typing as npt
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import FLOAT32, Array, Format
 from tensorproof.ranges.containers import Abstract
-from tensorproof.ranges.range import INFINITIES, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Range
+from tensorproof.ranges.range import INFINITIES, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, SPECIALS, Range
 from tensorproof.rules.invalid_operation_on_infinity import INVALID_ON_INFINITY
 from tensorproof.rules.rule import Rule
 from tensorproof.targets import IEEE, FunctionError, Target
@@ -258,7 +258,14 @@ class Call:
         Returns one range, or a tuple where the operator has several outputs.
         """
         inner = Call(operator, attributes, target=self.target, hazards=self.hazards)
-        return evaluate(inner, operands)
+        before = len(self.hazards)
+        result = evaluate(inner, operands)
+        for index in range(before, len(self.hazards)):
+            hazard = self.hazards[index]
+            if hazard.gives & INFINITIES:
+                # What one step makes infinite, the steps after it may turn into any special value.
+                self.hazards[index] = replace(hazard, gives=hazard.gives | SPECIALS)
+        return result
 
 
 def evaluate(call: Call, operands: Sequence[Abstract | None]) -> Any:
@@ -365,11 +372,13 @@ def _cut_overflow(call: Call, x: Range) -> Range:
     if not (above.any() or below.any()):
         return x
     rule = call.operator.overflow
-    # A division by zero overflows, too: one defect, one report.
-    if rule is not None and not any(hazard.gives for hazard in call.hazards):
-        if fmt.has_infinity:
-            gives = (POSITIVE_INFINITY if above.any() else 0) | (NEGATIVE_INFINITY if below.any() else 0)
-        else:
-            gives = NAN
+    gives = NAN
+    if fmt.has_infinity:
+        gives = (POSITIVE_INFINITY if above.any() else 0) | (NEGATIVE_INFINITY if below.any() else 0)
+    # A division by zero overflows, too: one defect, one report, as long as it says all that can come out.
+    reported = 0
+    for hazard in call.hazards:
+        reported |= SPECIALS if hazard.gives & UNDEFINED else hazard.gives
+    if rule is not None and gives & ~reported:
         call.report(rule, RESULT, x, above | below, gives=gives)
     return x.clamp(fmt.low, fmt.high)

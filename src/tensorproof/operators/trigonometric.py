@@ -17,10 +17,10 @@ from tensorproof.rules.inverse_function_outside_domain import INVERSE_OUTSIDE_DO
 
 
 def _multiples(low: Array, high: Array, phase: float, period: float) -> tuple[Array, Array]:
-    """The first and last k with phase + k * period in [low, high], one more where float64 cannot tell (first > last: none).
+    """The first and last k with phase + k * period in [low, high], one more where float64 cannot tell.
 
-    A point holds none: its image is computed directly. The quotient is off by less than 2^-50 of itself: 3 roundings, and
-    one of pi.
+    There is none if first > last. A point holds none: its image is computed directly. The quotient is off by less than
+    2^-50 of itself: 3 roundings, and one of pi.
     """
     first, last = (low - phase) / period, (high - phase) / period
     slack = 2.0**-50 * (np.abs(first) + np.abs(last) + 1.0)
@@ -51,8 +51,8 @@ def cos(op: Call, x: Range) -> Range:
     return _wave(x, np.cos, 0.0)
 
 
-#: The largest |tan| of any number of a format. float64: tan(6381956970095103 * 2^797), the double nearest to an odd multiple
-#: of pi/2 (Muller, Elementary Functions, table of worst cases for range reduction); the others by trying all numbers.
+#: The largest |tan| of any number of a format. float64: tan(6381956970095103 * 2^797), the double nearest to an odd
+#: multiple of pi/2 (Muller, Elementary Functions, worst cases for range reduction); the others by trying all numbers.
 _LARGEST_TANGENT = {"float64": 2.1334853857537041e18, "float32": 6.192834e8, "float16": 66347.42, "bfloat16": 6211.05}
 
 
@@ -80,7 +80,8 @@ def _beside_pole(low: Array, high: Array, pole: Array, format: Format) -> tuple[
     """The extremes of a cell with one pole: the tangents of the numbers next to it, and of the ends."""
     window = 2.0**-50 * np.abs(pole)
     before, after = format.round_down(pole - window), format.round_up(pole + window)
-    candidates = np.stack([np.tan(np.clip(v, low, high)) for v in (low, high, before, format.round_nearest(pole), after)])
+    points = low, high, before, format.round_nearest(pole), after
+    candidates = np.stack([np.tan(np.clip(point, low, high)) for point in points])
     return candidates.min(axis=0), candidates.max(axis=0)
 
 

@@ -1,7 +1,7 @@
 """Cells folded along axes: what every reduction shares.
 
-A cell that spans n elements counts n times, so a reduction costs one pass over the cells, never over the elements. An axis
-whose size is known only to lie between two numbers has one cell, which counts between `fewest` and `most` times.
+A cell that spans n elements counts n times, so a reduction costs one pass over the cells, never over the elements. An
+axis whose size is known only to lie between two numbers has one cell, which counts between `fewest` and `most` times.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Flags, Range
 
 
 def reduced_axes(op: Call, x: Range, operand: Range | None) -> tuple[int, ...]:
-    """The axes of a reduction: attribute or input, all if left out or empty unless noop_with_empty_axes (ONNX ReduceSum-13)."""
+    """The axes of a reduction, attribute or input: none given means all, unless noop_with_empty_axes is set."""
     rank = x.rank
     axes = op.integers("axes", operand)
     if not axes:
@@ -126,7 +126,7 @@ class Fold:
         return np.bitwise_or.reduce(flags, axis=self.axes, keepdims=True)
 
     def any(self, mask: np.ndarray) -> np.ndarray:
-        return mask.any(axis=self.axes, keepdims=True)
+        return np.asarray(mask.any(axis=self.axes, keepdims=True))
 
     def counts(self) -> Array:
         """How many elements each cell stands for (1 along axes of unknown size)."""

@@ -15,18 +15,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import Format
+from tensorproof.formats import FLOAT32, Format
 from tensorproof.graph import Graph, Model
 from tensorproof.ranges.containers import Abstract, anything_like, includes, join, same, truth, widen
 from tensorproof.ranges.grid import Size, Span
 from tensorproof.ranges.propagate import NO_ROOTS, Flow, Propagation, Roots
-from tensorproof.ranges.range import Range
+from tensorproof.ranges.range import Range, align
 from tensorproof.ranges.slices import joined, spread, stacked
 
 #: Iterations that are evaluated one by one where their number is not known, and where it is.
-FEW, MANY = 16, 1024
+FEW, MANY = 16, 512
 #: Evaluations of nodes that an outermost loop may cost before it (and all loops inside) goes for the fixpoint.
-NODE_BUDGET = 20_000
+NODE_BUDGET = 8_000
 #: Passes with thresholds, with one jump to the ends of the format, with no knowledge, before the search is given up.
 GENTLE, DRASTIC, LAST = 20, 30, 40
 #: Descending passes after the fixpoint is found.
@@ -88,13 +88,16 @@ class _Side:
 
 
 class Iteration:
-    """One loop. `ignores_condition` says that a standard-abiding runtime runs on where the body says stop."""
+    """One loop. `offsets` are the positions of the first state among the body's inputs and among its outputs;
+    `ignores_condition` says that a runtime that keeps to the standard runs on where the body says stop.
+    """
 
     def __init__(
         self,
         run: Propagation,
         body: Graph,
         step: Step,
+        offsets: tuple[int, int],
         state: Sequence[Flow],
         condition: Flow | None,
         clean: Trips,
@@ -113,6 +116,7 @@ class Iteration:
         self.pieces: list[Piece] = []
         self.roots = roots
         self.ignores_condition = ignores_condition
+        self.accumulators = find_accumulators(body, offsets, len(state))
         outermost = run.allowance is None
         if outermost:
             run.allowance = run.evaluations + NODE_BUDGET
@@ -197,7 +201,7 @@ class Iteration:
             return evaluated < 2
         trips = self.actual.trips.high - k
         decided = condition is not None and math.isinf(trips) and not all(self._may(condition.actual))
-        if decided or trips * self.cost <= left:
+        if decided or (trips <= MANY and trips * self.cost <= left):
             return evaluated < MANY
         return evaluated < FEW
 
@@ -222,11 +226,29 @@ class Iteration:
         with self.run.unrecorded():
             state, condition = self._ascend(k, last, start, condition)
             for _ in range(NARROWING):
-                outcome = self._run(k, last, state, condition)
+                outcome = self._later(k, last, start, state, condition)
                 state = [a.join(b) for a, b in zip(start, outcome.state)]
+            sums = self._later(k, last, start, state, condition).state
         outcome = self._run(k, last, state, condition)
+        ends = [sums[i] if i in self.accumulators else flow for i, flow in enumerate(outcome.state)]
         self.pieces.append(Piece(outcome.pieces, k, math.inf))
-        self._leave(k + 1, math.inf, outcome.state, outcome.condition)
+        self._leave(k + 1, math.inf, ends, outcome.condition)
+
+    def _later(
+        self, k: int, last: float, start: Sequence[Flow], state: Sequence[Flow], condition: Flow | None
+    ) -> Outcome:
+        """What holds after any number of iterations on a state; sums that only grow by what is added are counted out."""
+        outcome = self._run(k, last, state, condition)
+        if not math.isfinite(last):
+            return outcome
+        for index in self.accumulators:
+            empty = list(state)
+            empty[index] = _zeros_like(state[index])
+            added = self._run(k, last, empty, condition).state[index]
+            total = accumulated(start[index], added, last - k + 1, wide=self.run.target.keeps_chains_wide)
+            if total is not None:
+                outcome.state[index] = total
+        return outcome
 
     def _ascend(
         self, k: int, last: float, start: Sequence[Flow], condition: Flow | None
@@ -235,7 +257,7 @@ class Iteration:
         steps: dict[Format, list[float]] = {}
         constants = body_constants(self.run.model, self.body)
         for count in range(LAST):
-            outcome = self._run(k, last, state, condition)
+            outcome = self._later(k, last, start, state, condition)
             newer = outcome.state
             stable = all(_covers(a, b) for a, b in zip(state, newer, strict=True))
             if condition is not None and outcome.condition is not None:
@@ -249,6 +271,94 @@ class Iteration:
             else:
                 state = [_forgotten(a.join(b)) for a, b in zip(state, newer)]
         raise NotAnalysed("the ranges of the loop do not come to rest")
+
+
+def find_accumulators(body: Graph, offsets: tuple[int, int], states: int) -> tuple[int, ...]:
+    """The states s with s = s + g, or s - g, where g does not depend on s."""
+    producers = {number: node for node in body.nodes for number in node.outputs}
+
+    def origin(number: int) -> int:
+        node = producers.get(number)
+        return origin(node.inputs[0]) if node is not None and node.label == "Identity" else number
+
+    found: list[int] = []
+    for index in range(states):
+        number = body.inputs[offsets[0] + index]
+        node = producers.get(origin(body.outputs[offsets[1] + index]))
+        if node is None or node.label not in ("Add", "Sub"):
+            continue
+        first, second = node.inputs
+        if node.label == "Add" and origin(first) != number:
+            first, second = second, first
+        if origin(first) == number and second not in _dependent(body, number):
+            found.append(index)
+    return tuple(found[:4])
+
+
+def _dependent(graph: Graph, number: int) -> set[int]:
+    """All values of a graph that depend on one of them."""
+    reached = {number}
+    for node in graph.nodes:
+        reads = set(node.inputs)
+        for sub in node.subgraphs():
+            reads.update(sub.outputs)
+            for inner in sub.walk():
+                reads.update(inner.inputs)
+                reads.update(*(s.outputs for s in inner.subgraphs()))
+        if reads & reached:
+            reached.update(node.outputs)
+    return reached
+
+
+def _zeros_like(flow: Flow) -> Flow:
+    def zeros(value: Abstract) -> Abstract:
+        return Range.uniform(value.shape, value.format, 0.0, 0.0) if isinstance(value, Range) else value
+
+    clean = zeros(flow.clean)
+    return Flow(clean, clean if flow.actual is flow.clean else zeros(flow.actual), flow.roots)
+
+
+def accumulated(start: Flow, added: Flow, times: float, *, wide: bool) -> Flow | None:
+    """start + a sum of 1 to `times` numbers, each rounded; None where the shapes do not stay the same.
+
+    `wide` says that sums of 16-bit numbers may be kept in float32.
+    """
+    clean = _accumulated(start.clean, added.clean, times, wide)
+    if clean is None:
+        return None
+    roots = start.roots | added.roots
+    if start.actual is start.clean and added.actual is added.clean:
+        return Flow(clean, clean, roots)
+    actual = _accumulated(start.actual, added.actual, times, wide)
+    return None if actual is None else Flow(clean, actual, roots)
+
+
+def _accumulated(start: Abstract, added: Abstract, times: float, wide: bool) -> Range | None:
+    if not isinstance(start, Range) or not isinstance(added, Range) or start.shape != added.shape:
+        return None
+    format = start.format
+    if start.has_special or added.has_special or format.kind not in ("float", "int"):
+        return None
+    aligned = align(start, added)
+    (low, low_added), (high, high_added) = aligned.lows, aligned.highs
+    magnitude = np.maximum(np.abs(low), np.abs(high))
+    up, down = np.maximum(high_added, 0.0), np.maximum(-low_added, 0.0)
+    # At least one number is added.
+    low = low + np.where(low_added > 0.0, low_added, 0.0) - times * down
+    high = high + np.where(high_added < 0.0, high_added, 0.0) + times * up
+    if format.is_float:
+        # n roundings: (1 + u)^n - 1 of all that is added. A number that is 2^(p + 1) times an addend absorbs it.
+        reach = np.maximum(up, down)
+        roundoff = format.unit_roundoff + 2.0**-53
+        error = (magnitude + times * reach) * np.expm1(times * np.log1p(roundoff)) * (1.0 + 2.0**-40)
+        digits = FLOAT32.digits if wide and format.bits < FLOAT32.bits else format.digits
+        most = np.maximum(magnitude, np.ldexp(reach, digits + 1)) * (1.0 + 2.0 ** (2 - format.digits))
+        low, high = np.maximum(low - error, -most), np.minimum(high + error, most)
+        low, high = format.round_down(low), format.round_up(high)
+    outside = (low < format.low) | (high > format.high)
+    if format.is_integer:
+        low, high = np.where(outside, format.low, low), np.where(outside, format.high, high)
+    return aligned.result(format, np.clip(low, format.low, format.high), np.clip(high, format.low, format.high))
 
 
 def body_constants(model: Model, body: Graph) -> list[float]:

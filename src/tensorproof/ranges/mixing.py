@@ -6,12 +6,14 @@ negative weights matter, and the outputs are alternatives of one cell.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorproof.formats import Array
-from tensorproof.ranges.grid import Cuts, Grid
+from tensorproof.ranges.grid import Cuts, Grid, regrid, union
 from tensorproof.ranges.range import CELL_BUDGET, Flags, Range
 from tensorproof.ranges.windows import NOTHING, Integers
 
@@ -134,6 +136,80 @@ class Mixture:
             self.flags = mix_flags(self.flags, axis, mix)
         self.grid = (*self.grid[:axis], mix.cuts, *self.grid[axis + 1 :])
         self.shape = (*self.shape[:axis], outputs, *self.shape[axis + 1 :])
+
+    def apply_any(
+        self,
+        axis: int,
+        maps: Sequence[tuple[Integers, Array, npt.NDArray[np.bool_]]],
+        constant: float | None,
+    ) -> None:
+        """Mix along one axis by one of several maps (elements, weights, outputs that take `constant` instead)."""
+        joined: Mixture | None = None
+        for elements, weights, takes_constant in maps:
+            part = self._copy()
+            if constant is not None and takes_constant.any():
+                part._apply_with_constant(axis, elements, weights, takes_constant, constant)
+            else:
+                part.apply(axis, elements, weights)
+            joined = part if joined is None else joined._joined(part, axis)
+        assert joined is not None
+        self._take(joined)
+
+    def _apply_with_constant(
+        self, axis: int, elements: Integers, weights: Array, takes: npt.NDArray[np.bool_], constant: float
+    ) -> None:
+        outputs = len(elements)
+        if takes.all():
+            shape = (*self.low.shape[:axis], 1, *self.low.shape[axis + 1 :])
+            self.low = self.high = np.full(shape, constant)
+            self.magnitude = np.full(shape, abs(constant))
+            self.flags = None
+            self.grid = (*self.grid[:axis], None, *self.grid[axis + 1 :])
+            self.shape = (*self.shape[:axis], outputs, *self.shape[axis + 1 :])
+            return
+        if self.is_uniform(axis):
+            self.apply(axis, elements[~takes], weights[~takes], outputs)
+            here: npt.NDArray[np.bool_] = np.ones((), bool)
+            self.low, self.high = np.minimum(self.low, constant), np.maximum(self.high, constant)
+        else:
+            self.apply(axis, elements, weights)
+            cuts = self.grid[axis]
+            starts = np.zeros(1, np.int64) if cuts is None else cuts[:-1]
+            here = takes[starts].reshape(-1, *(1,) * (self.low.ndim - 1 - axis))
+            self.low, self.high = np.where(here, constant, self.low), np.where(here, constant, self.high)
+            if self.flags is not None:
+                self.flags = np.where(here, np.uint8(0), self.flags)
+        self.magnitude = np.where(here, np.maximum(self.magnitude, abs(constant)), self.magnitude)
+
+    def _copy(self) -> Mixture:
+        copy = Mixture.__new__(Mixture)
+        copy._take(self)
+        return copy
+
+    def _take(self, other: Mixture) -> None:
+        self.low, self.high, self.magnitude, self.flags = other.low, other.high, other.magnitude, other.flags
+        self.grid, self.shape = other.grid, other.shape
+
+    def _joined(self, other: Mixture, axis: int) -> Mixture:
+        """The hull of two results that differ along one axis at most."""
+        cuts = union(self.grid[axis], other.grid[axis])
+        result = self._copy()
+
+        def on_cuts(array: npt.NDArray[Any], old: Cuts) -> npt.NDArray[Any]:
+            return array if old is None else regrid(array, axis, old, cuts)
+
+        result.low = np.minimum(on_cuts(self.low, self.grid[axis]), on_cuts(other.low, other.grid[axis]))
+        result.high = np.maximum(on_cuts(self.high, self.grid[axis]), on_cuts(other.high, other.grid[axis]))
+        result.magnitude = np.maximum(
+            on_cuts(self.magnitude, self.grid[axis]), on_cuts(other.magnitude, other.grid[axis])
+        )
+        if self.flags is not None or other.flags is not None:
+            zero = np.zeros((1,) * self.low.ndim, np.uint8)
+            mine = zero if self.flags is None else on_cuts(self.flags, self.grid[axis])
+            theirs = zero if other.flags is None else on_cuts(other.flags, other.grid[axis])
+            result.flags = np.broadcast_to(mine | theirs, result.low.shape)
+        result.grid = (*self.grid[:axis], cuts, *self.grid[axis + 1 :])
+        return result
 
     def is_uniform(self, axis: int) -> bool:
         """Whether an axis of several elements is one cell."""

@@ -55,10 +55,13 @@ class Rows:
             shape = (*shape[:kept], *([1] * (len(shape) - kept)))
         return array.reshape(shape).transpose(np.argsort(self._order))
 
+    def mark(self, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """A mask of rows, of shape (rows, 1), as one over the tensor's cells."""
+        return np.broadcast_to(self.restore(np.broadcast_to(mask, self.low.shape)), self.x.cells)
+
     def any(self, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Whether a cell of the row is marked, for every cell of the tensor's grid."""
-        found = self.flatten(mask).any(axis=-1, keepdims=True)
-        return np.broadcast_to(self.restore(found), self.x.cells)
+        return self.mark(self.flatten(mask).any(axis=-1, keepdims=True))
 
     def per_row(self, low: Array, high: Array, special: Flags | None = None, format: Format | None = None) -> Range:
         """The range of a tensor with one element per row: the normalised axes have size 1."""

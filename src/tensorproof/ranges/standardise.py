@@ -29,6 +29,8 @@ from tensorproof.formats import Array
 
 #: Relative error of the sums made here, per cell: far above that of float64.
 _ROUNDING = 2.0**-49
+#: In rows of few cells this many elements are tried at both ends where bounds would be loose by one element.
+_BRANCHES, _FEW_CELLS = 3, 64
 
 
 class _Sums(NamedTuple):
@@ -92,7 +94,7 @@ def _largest(low: Array, high: Array, counts: Array, epsilon: float) -> Array:
     above = _quasiconcave(low, high, counts, offset, size)
     result = np.minimum(_from_ratio(above, total), np.sqrt(total - 1.0))
     if certainly_below.any():
-        below = _corner(low, high, counts, offset, size)
+        below = _branched(low, high, counts, high, offset, size, _BRANCHES if len(counts) <= _FEW_CELLS else 0)
         result = np.where(certainly_below, -_from_ratio(below, total), result)
     return np.where(np.isnan(result), np.sqrt(total - 1.0), result)
 
@@ -172,9 +174,22 @@ def _quasiconcave(low: Array, high: Array, counts: Array, offset: float, size: A
     return np.where((s < t) & np.isfinite(s), bound, np.inf)
 
 
-def _corner(low: Array, high: Array, counts: Array, offset: float, size: Array) -> Array:
+def _branched(low: Array, high: Array, counts: Array, t: Array, offset: float, size: Array, depth: int) -> Array:
+    """`_corner` with the widest cells of one element tried at both ends: the bound is loose by one element at most."""
+    width = np.where(counts == 1.0, high - low, 0.0)
+    if not depth or not width.any():
+        return _corner(low, high, counts, t, offset, size)
+    chosen = np.arange(low.shape[-1]) == width.argmax(axis=-1)[:, None]
+    at_low, at_high = np.where(chosen, low, high), np.where(chosen, high, low)
+    return np.minimum(
+        _branched(low, at_low, counts, t, offset, size, depth - 1),
+        _branched(at_high, high, counts, t, offset, size, depth - 1),
+    )
+
+
+def _corner(low: Array, high: Array, counts: Array, t: Array, offset: float, size: Array) -> Array:
     """A bound on the smallest g^2 where g is negative over the whole box."""
-    t, total, cells = high, float(counts.sum()), low.shape[-1]
+    total, cells = float(counts.sum()), low.shape[-1]
     middles = low / 2 + high / 2
     order = np.argsort(middles, axis=-1, kind="stable")
     places = _take(middles, order)

@@ -1,9 +1,10 @@
 """Sums and dot products: interval products without a loop over cells, and the rounding error of n terms.
 
-|computed - exact| <= (n - 1) u sum|terms| for a sum of n terms, and n u sum|terms| + n eta for a dot product, in any order
-and without a limit on n, u the unit roundoff and eta the smallest subnormal of the format that accumulates (Jeannerod and
-Rump, Improved error bounds for inner products in floating-point arithmetic, SIAM J. Matrix Anal. Appl. 34, 2013; eta for
-products that underflow; additions never do). The analysis itself sums in float64, which adds the same bound with u = 2^-53.
+|computed - exact| <= (n - 1) u sum|terms| for a sum of n terms, and n u sum|terms| + n eta for a dot product, in any
+order and without a limit on n, u the unit roundoff and eta the smallest subnormal of the format that accumulates
+(Jeannerod and Rump, Improved error bounds for inner products in floating-point arithmetic, SIAM J. Matrix Anal. Appl.
+34, 2013; eta for products that underflow; additions never do). The analysis itself sums in float64, which adds the same
+bound with u = 2^-53.
 
 No rounding crosses a sign: a sum of terms that are not negative is not negative, whatever its error bound says, and not
 smaller than its largest term.
@@ -38,7 +39,7 @@ def summation_error(
 ) -> Array:
     """A bound on the rounding error of sums of `terms` terms whose absolute values sum to `magnitude`.
 
-    `products` says that each term is itself the result of one rounding (a product, a square); otherwise terms are exact.
+    `products` says that each term is itself the result of one rounding (a product, a square), else terms are exact.
     `amplified` is the largest factor that what underflow loses is multiplied with afterwards.
     Integers are exact up to what float64 holds; the result is then the error of the analysis alone.
     """
@@ -59,15 +60,15 @@ def summation_error(
 
 
 def product_growth(factors: int | Array, unit_roundoff: float) -> Array:
-    """(1 + u)^n - 1: a bound on the relative error of a product of `factors` factors, or of nested sums and products."""
+    """(1 + u)^n - 1: a bound on the relative error of a product of `factors` factors, or of nested sums of products."""
     return np.expm1(np.asarray(factors, np.float64) * math.log1p(unit_roundoff)) * (1.0 + 2.0**-20)
 
 
 def report_partial_overflow(op: Call, sums: Range, below: Array, above: Array, format: Format | None = None) -> None:
     """Report sums whose partial sums can leave the accumulator, even where the sums themselves come back.
 
-    `below` and `above` are the smallest and largest partial sum in any order: the sums of the negative and of the positive
-    terms. An infinite partial sum stays infinite, or becomes NaN if both infinities occur.
+    `below` and `above` are the smallest and largest partial sum in any order: the sums of the negative and of the
+    positive terms. An infinite partial sum stays infinite, or becomes NaN if both infinities occur.
     """
     limit = format or op.accumulation(sums.format)
     if not limit.is_float or not above.size:
@@ -113,7 +114,7 @@ def dot_product(
 ) -> Dot:
     """Bounds of a @ b and what their rounding depends on.
 
-    Both bounds of an operand may be one and the same array, of any dtype: a large matrix is then converted piece by piece.
+    Both bounds of an operand may be one and the same array, of any dtype: a large matrix is then converted in pieces.
     """
     low, high, magnitude = interval_product(low_a, high_a, low_b, high_b)
     above_a, below_a = (low_a >= 0).all(axis=-1, keepdims=True), (high_a <= 0).all(axis=-1, keepdims=True)
@@ -126,8 +127,8 @@ def dot_product(
         low,
         high,
         magnitude,
-        (above_a & above_b) | (below_a & below_b),
-        (above_a & below_b) | (below_a & above_b),
+        np.asarray((above_a & above_b) | (below_a & below_b)),
+        np.asarray((above_a & below_b) | (below_a & above_b)),
         below,
         above,
     )
@@ -146,9 +147,9 @@ def interval_product(
     """Bounds of the matrix products a @ b over boxes of matrices, and the sum of absolute terms.
 
     Each term's own hull is summed, up to float64 rounding, which `summation_error` covers. Small products are split by
-    sign, so that integers stay exact. Large ones use centre and radius where one operand is a point, and the signs of both
-    operands elsewhere; there, terms of two factors that both straddle zero are bounded by their magnitudes (at most twice
-    as wide).
+    sign, so that integers stay exact. Large ones use centre and radius where one operand is a point, and the signs of
+    both operands elsewhere; there, terms of two factors that both straddle zero are bounded by their magnitudes (at
+    most twice as wide).
     """
     if low_b is high_b or bool((low_b == high_b).all()):
         if low_a is high_a or bool((low_a == high_a).all()):

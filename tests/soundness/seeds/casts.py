@@ -53,9 +53,7 @@ def _cast_like(x: object, to: Format, opset: int = 25, **attributes: object) -> 
     array = np.asarray(x)
     like = np.ones(2, to.dtype)
     name = f"cast-like-{array.dtype}-{to}-{opset}-" + "-".join(f"{k}{v}" for k, v in attributes.items())
-    return seed(
-        "CastLike", [array, like], attributes, opset=opset, output_types=[to.onnx_code], vary=[0], name=name
-    )
+    return seed("CastLike", [array, like], attributes, opset=opset, output_types=[to.onnx_code], vary=[0], name=name)
 
 
 SEEDS = [

@@ -84,7 +84,7 @@ COMPARISONS = [
     for operator, opset, kind, operands in (
         ("Equal", 7, "int", [_integers(np.int32, 2, 3, low=0, high=3), _integers(np.int32, 3, low=0, high=3)]),
         ("Equal", 7, "bool", [_truths(2, 3), _truths(3)]),
-        ("Equal", 11, "float", [np.float32([0, 1, 2, -0.0]), np.float32([0, 1, 3, 0.0])]),
+        ("Equal", 11, "float", [np.array([0, 1, 2, -0.0], np.float32), np.array([0, 1, 3, 0.0], np.float32)]),
         ("Equal", 19, "point", [_floats(4), np.float32(1.0)]),
         ("Greater", 7, "float", [_floats(2, 3), _floats(3)]),
         ("Greater", 9, "int", [_integers(np.int64, 2, 3), _integers(np.int64, 3)]),
@@ -98,15 +98,21 @@ COMPARISONS = [
         ("Xor", 7, "bool", [_truths(2, 3), _truths(3)]),
     )
 ] + [
-    _one("large", "Equal", [np.int64([2**62, 2**62 + 1]), np.int64([2**62, 2**62])], output_types=BOOL, vary=[]),
+    _one(
+        "large",
+        "Equal",
+        [np.array([2**62, 2**62 + 1], np.int64), np.array([2**62, 2**62], np.int64)],
+        output_types=BOOL,
+        vary=[],
+    ),
     _one("bool", "Not", [_truths(2, 3)], output_types=BOOL, vary=[0]),
-    _one("opset9", "IsNaN", [np.float32([1, np.nan, 2])], opset=9, output_types=BOOL, vary=[]),
+    _one("opset9", "IsNaN", [np.array([1, np.nan, 2], np.float32)], opset=9, output_types=BOOL, vary=[]),
     _one("finite", "IsNaN", [_floats(4)], opset=13, output_types=BOOL),
     *(
         _one(
             f"{positive}{negative}",
             "IsInf",
-            [np.float32([1, np.inf, -np.inf, np.nan])],
+            [np.array([1, np.inf, -np.inf, np.nan], np.float32)],
             attributes={"detect_positive": positive, "detect_negative": negative},
             opset=10,
             output_types=BOOL,
@@ -141,22 +147,59 @@ CHOICES = [
     _one("int", "Clip", [_integers(np.int32, 2, 3), np.int32(-4), np.int32(5)], opset=12, vary=[0, 1, 2]),
 ]
 
-BITS = [
-    _one(f"{kind.__name__}-{direction}-{opset}", "BitShift", operands, attributes={"direction": direction}, opset=opset, vary=vary)
-    for kind, opset, vary in ((np.uint8, 11, [0]), (np.uint32, 11, [0]), (np.int8, 28, [0, 1]), (np.int32, 28, [0, 1]))
-    for direction in ("LEFT", "RIGHT")
-    for operands in ([_integers(kind, 4, low=0, high=60), _integers(kind, 4, low=0, high=4)],)
-] + [
-    _one(f"{dtype.__name__}-{len(vary)}", operator, [_integers(dtype, 2, 4, low=low), _integers(dtype, 4, low=low)], vary=vary)
-    for operator in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")
-    for dtype, low in ((np.uint8, 0), (np.int16, -9), (np.uint64, 0), (np.int64, -9))
-    for vary in ([0], [0, 1])
-] + [
-    _one("int8", "BitwiseNot", [_integers(np.int8, 4)], vary=[0]),
-    _one("uint16", "BitwiseNot", [_integers(np.uint16, 4, low=0)], vary=[0]),
-    _one("int32", "BitCast", [_floats(4)], attributes={"to": TensorProto.INT32}, opset=26, output_types=[6], vary=[]),
-    _one("float", "BitCast", [_integers(np.int32, 4)], attributes={"to": TensorProto.FLOAT}, opset=26, output_types=[1], vary=[]),
-    _one("uint8", "BitCast", [_integers(np.int8, 4)], attributes={"to": TensorProto.UINT8}, opset=26, output_types=[2], vary=[0]),
-]
+BITS = (
+    [
+        _one(
+            f"{kind.__name__}-{direction}-{opset}",
+            "BitShift",
+            operands,
+            attributes={"direction": direction},
+            opset=opset,
+            vary=vary,
+        )
+        for kind, opset, vary in (
+            (np.uint8, 11, [0]),
+            (np.uint32, 11, [0]),
+            (np.int8, 28, [0, 1]),
+            (np.int32, 28, [0, 1]),
+        )
+        for direction in ("LEFT", "RIGHT")
+        for operands in ([_integers(kind, 4, low=0, high=60), _integers(kind, 4, low=0, high=4)],)
+    ]
+    + [
+        _one(
+            f"{dtype.__name__}-{len(vary)}",
+            operator,
+            [_integers(dtype, 2, 4, low=low), _integers(dtype, 4, low=low)],
+            vary=vary,
+        )
+        for operator in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")
+        for dtype, low in ((np.uint8, 0), (np.int16, -9), (np.uint64, 0), (np.int64, -9))
+        for vary in ([0], [0, 1])
+    ]
+    + [
+        _one("int8", "BitwiseNot", [_integers(np.int8, 4)], vary=[0]),
+        _one("uint16", "BitwiseNot", [_integers(np.uint16, 4, low=0)], vary=[0]),
+        _one("int32", "BitCast", [_floats(4)], attributes={"to": TensorProto.INT32}, opset=26, output_types=[6], vary=[]),
+        _one(
+            "float",
+            "BitCast",
+            [_integers(np.int32, 4)],
+            attributes={"to": TensorProto.FLOAT},
+            opset=26,
+            output_types=[1],
+            vary=[],
+        ),
+        _one(
+            "uint8",
+            "BitCast",
+            [_integers(np.int8, 4)],
+            attributes={"to": TensorProto.UINT8},
+            opset=26,
+            output_types=[2],
+            vary=[0],
+        ),
+    ]
+)
 
 SEEDS = [*ARITHMETIC, *POWERS, *COMPARISONS, *CHOICES, *BITS]

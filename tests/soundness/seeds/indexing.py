@@ -45,8 +45,16 @@ SEEDS = [
         constants={1: 1},
         oracle="runtime",
     ),
-    seed("GatherElements", [_TABLE, _ints([2, 3, 1])], {"axis": 0}, opset=13, vary=[0, 1]),
-    seed("GatherElements", [_TABLE, _ints([2, 3, 1])], constants={0: 1}, vary=[1], name="GatherElements-table"),
+    # The reference evaluator wraps an index outside of its axis by adding the size until it fits: it hangs on large ones.
+    seed("GatherElements", [_TABLE, _ints([2, 3, 1])], {"axis": 0}, opset=13, vary=[0, 1], oracle="runtime"),
+    seed(
+        "GatherElements",
+        [_TABLE, _ints([2, 3, 1])],
+        constants={0: 1},
+        vary=[1],
+        oracle="runtime",
+        name="GatherElements-table",
+    ),
     # GatherND
     seed("GatherND", [_GRID, _ints([0, -1], [2, 1])], opset=11, constants={1: 1}),
     seed("GatherND", [_GRID, _ints([[1]], [[-2]], [[0]])], {"batch_dims": 1}, opset=12, constants={1: 1}),

@@ -24,7 +24,9 @@ def _integers(shape: tuple[int, ...], dtype: Any, low: int = -100, high: int = 1
 def _quantize(
     name: str, inputs: list[Any], attributes: dict[str, Any] | None = None, *, opset: int = 25, oracle: str = "reference"
 ) -> Seed:
-    code = (attributes or {}).get("output_dtype") or (of_dtype(inputs[2].dtype).onnx_code if len(inputs) > 2 else UINT8.onnx_code)
+    code = (attributes or {}).get("output_dtype") or (
+        of_dtype(inputs[2].dtype).onnx_code if len(inputs) > 2 else UINT8.onnx_code
+    )
     return seed(
         "QuantizeLinear",
         inputs,
@@ -58,18 +60,37 @@ def _blocked(shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
 
 
 _QUANTIZE = [
-    *(_quantize("tensor", [_X, _SCALAR, np.uint8(128)], opset=o, oracle=r) for o in (10, 13, 19) for r in ("reference", "runtime")),
+    *(
+        _quantize("tensor", [_X, _SCALAR, np.uint8(128)], opset=o, oracle=r)
+        for o in (10, 13, 19)
+        for r in ("reference", "runtime")
+    ),
     _quantize("no-zero-point", [_X, _SCALAR], opset=13),
     _quantize("int8", [_X, _SCALAR, np.int8(-3)], opset=10, oracle="runtime"),
     _quantize("axis", [_X, _SCALES, np.array([0, 5, 128, 255], np.uint8)], {"axis": 1}, opset=13),
     _quantize("negative-axis", [_X, _SCALES, np.array([-3, 5, 0, 7], np.int8)], {"axis": -2}, opset=13, oracle="runtime"),
     *(
-        _quantize(f"blocked-{dtype.__name__}", [_X, _blocked((2, 4, 2)), _integers((2, 4, 2), dtype, -1, 1)], {"axis": 2, "block_size": 4})
+        _quantize(
+            f"blocked-{dtype.__name__}",
+            [_X, _blocked((2, 4, 2)), _integers((2, 4, 2), dtype, -1, 1)],
+            {"axis": 2, "block_size": 4},
+        )
         for dtype in (np.int8, np.uint16, np.int16, ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2)
     ),
-    _quantize("blocked-runtime", [_X, _blocked((2, 2, 6)), _integers((2, 2, 6), np.int8)], {"axis": -2, "block_size": 2}, opset=21, oracle="runtime"),
+    _quantize(
+        "blocked-runtime",
+        [_X, _blocked((2, 2, 6)), _integers((2, 2, 6), np.int8)],
+        {"axis": -2, "block_size": 2},
+        opset=21,
+        oracle="runtime",
+    ),
     *(
-        _quantize(f"{dtype.__name__}-saturate{saturate}", [_X * 200, np.float32(5), np.zeros((), dtype)], {"saturate": saturate}, opset=19)
+        _quantize(
+            f"{dtype.__name__}-saturate{saturate}",
+            [_X * 200, np.float32(5), np.zeros((), dtype)],
+            {"saturate": saturate},
+            opset=19,
+        )
         for dtype in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz)
         for saturate in (0, 1)
     ),
@@ -83,13 +104,26 @@ _QUANTIZE = [
 
 _DEQUANTIZE = [
     # The reference evaluator has no DequantizeLinear below version 19.
-    *(_dequantize("tensor", [_integers((3, 4), np.uint8), _SCALAR, np.uint8(128)], opset=o, oracle="runtime") for o in (10, 13, 19)),
+    *(
+        _dequantize("tensor", [_integers((3, 4), np.uint8), _SCALAR, np.uint8(128)], opset=o, oracle="runtime")
+        for o in (10, 13, 19)
+    ),
     _dequantize("no-zero-point", [_integers((3, 4), np.int8), _SCALAR], opset=13, oracle="runtime"),
     _dequantize("int32", [_integers((3, 4), np.int32, -(2**30), 2**30), _SCALAR], opset=10, oracle="runtime"),
     _dequantize("axis", [_integers((2, 4, 3), np.int8), _SCALES, _integers((4,), np.int8)], {"axis": 1}, opset=19),
-    _dequantize("negative-axis", [_integers((2, 3, 4), np.int8), _SCALES, _integers((4,), np.int8)], {"axis": -1}, opset=13, oracle="runtime"),
+    _dequantize(
+        "negative-axis",
+        [_integers((2, 3, 4), np.int8), _SCALES, _integers((4,), np.int8)],
+        {"axis": -1},
+        opset=13,
+        oracle="runtime",
+    ),
     *(
-        _dequantize(f"blocked-{dtype.__name__}", [_integers((2, 5), dtype), _blocked((2, 3)), _integers((2, 3), dtype)], {"axis": 1, "block_size": 2})
+        _dequantize(
+            f"blocked-{dtype.__name__}",
+            [_integers((2, 5), dtype), _blocked((2, 3)), _integers((2, 3), dtype)],
+            {"axis": 1, "block_size": 2},
+        )
         for dtype in (np.int8, np.uint16, np.int16, ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2)
     ),
     *(
@@ -155,7 +189,15 @@ _PRODUCTS = [
             name=f"qlinear-matmul-{opset}-{a.dtype}-{b_scale.size}-{oracle}",
         )
         for opset, oracle, a, b, b_scale, b_zero_point, y in (
-            (10, "reference", _integers((3, 4), np.uint8), _integers((4, 2), np.uint8), np.float32(0.3), np.uint8(9), np.uint8(11)),
+            (
+                10,
+                "reference",
+                _integers((3, 4), np.uint8),
+                _integers((4, 2), np.uint8),
+                np.float32(0.3),
+                np.uint8(9),
+                np.uint8(11),
+            ),
             (10, "runtime", _integers((3, 4), np.uint8), _integers((4, 2), np.int8), np.float32(0.3), np.int8(9), np.uint8(11)),
             (
                 21,

@@ -1,0 +1,187 @@
+"""Training losses over class indices, and dropout."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import BOOL, Array
+from tensorproof.operators.arithmetic import mul, quotient_away_from
+from tensorproof.operators.reductions import reduce_mean, reduce_sum
+from tensorproof.operators.softmax import log_softmax
+from tensorproof.operators.table import CORRECT, RESULT, UNDEFINED, Call, Mask, operator
+from tensorproof.ranges.range import CELL_BUDGET, NAN, SPECIALS, Range
+from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
+from tensorproof.rules.division_by_zero import DIVISION_BY_ZERO
+from tensorproof.rules.zero_total_weight import ZERO_TOTAL_WEIGHT
+
+
+@operator(
+    "NegativeLogLikelihoodLoss",
+    error=CORRECT,
+    overflow=ARITHMETIC_OVERFLOW,
+    composed_of=(mul, reduce_sum, reduce_mean),
+    hazards=(ZERO_TOTAL_WEIGHT,),
+    coarse="a mean with weights that vary is bounded by the hull of the losses and by the quotient of both sums",
+)
+def negative_log_likelihood(op: Call, x: Range, target: Range, weight: Range | None = None) -> Range:
+    """Minus the log-probability of the target's class, weighted, as it is or summed or averaged."""
+    return _reduced(op, x, target, weight)
+
+
+@operator(
+    "SoftmaxCrossEntropyLoss",
+    error=CORRECT,
+    overflow=ARITHMETIC_OVERFLOW,
+    composed_of=(log_softmax, mul, reduce_sum, reduce_mean),
+    hazards=(ZERO_TOTAL_WEIGHT,),
+)
+def softmax_cross_entropy(op: Call, scores: Range, labels: Range, weights: Range | None = None) -> tuple[Range, Range]:
+    """Negative log-likelihood of a stable log-softmax along axis 1: finite wherever the scores are."""
+    log_probability: Range = op.apply(log_softmax, scores, axis=1)
+    return _reduced(op, log_probability, labels, weights), log_probability
+
+
+def _reduced(op: Call, x: Range, target: Range, weight: Range | None) -> Range:
+    """The loss of each target, reduced as the attribute says (ONNX NegativeLogLikelihoodLoss-13)."""
+    ignored = op.attribute("ignore_index")
+    loss, factor = _picked(x, target, weight, ignored)
+    reduction = op.attribute("reduction", "mean")
+    terms: Range = loss if factor is None else op.apply(mul, loss, factor)
+    if reduction == "none":
+        return terms
+    if reduction == "sum":
+        return op.apply(reduce_sum, terms, keepdims=0)
+    if factor is None:
+        return op.apply(reduce_mean, loss, keepdims=0)
+    return _weighted_mean(op, loss, factor, terms)
+
+
+def _picked(x: Range, target: Range, weight: Range | None, ignored: int | None) -> tuple[Range, Range | None]:
+    """Minus the element of the target's class, and its weight (None for a weight of one), in the target's shape."""
+    if x.rank < 2:
+        raise NotAnalysed("the scores have no axis of classes")
+    sizes = x.sizes
+    exact = target.integers() if target.has_known_shape and target.size <= CELL_BUDGET else None
+    if exact is not None and x.size <= CELL_BUDGET:
+        return _picked_exactly(x, exact, weight, ignored)
+    low, high = target.hull()
+    may_ignore = ignored is not None and low <= ignored <= high
+    merged = x.smash((1,))
+    grid = (*x.grid[:1], *x.grid[2:])
+    shape = (*sizes[:1], *sizes[2:])
+    special = merged.special[:, 0] if merged.has_special else None
+    bottom, top = -merged.high[:, 0], -merged.low[:, 0]
+    if may_ignore:
+        bottom, top = np.minimum(bottom, 0.0), np.maximum(top, 0.0)
+    loss = Range(x.format, shape, grid, bottom, top, special)
+    if weight is None and ignored is None:
+        return loss, None
+    least, most = (1.0, 1.0) if weight is None else _reachable(weight, low, high)
+    return loss, Range.uniform(shape, x.format, min(least, 0.0) if may_ignore else least, most)
+
+
+def _picked_exactly(
+    x: Range, target: npt.NDArray[np.int64], weight: Range | None, ignored: int | None
+) -> tuple[Range, Range | None]:
+    low, high, special = x.expanded()
+    classes = x.sizes[1]
+    skipped = np.zeros(target.shape, bool) if ignored is None else target == ignored
+    # An index that is ignored may lie outside of the classes (ONNX NegativeLogLikelihoodLoss-13).
+    index = np.clip(np.where(skipped, 0, np.where(target < 0, target + classes, target)), 0, max(classes - 1, 0))
+
+    def pick(array: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.take_along_axis(array, index[:, None], axis=1)[:, 0]
+
+    bottom, top = np.where(skipped, 0.0, -pick(high)), np.where(skipped, 0.0, -pick(low))
+    flags = np.take_along_axis(special, index[:, None], axis=1)[:, 0] if x.has_special else None
+    loss = Range.elements(x.format, bottom, top, flags)
+    if weight is None:
+        if ignored is None:
+            return loss, None
+        ones = np.where(skipped, 0.0, 1.0)
+        return loss, Range.elements(x.format, ones, ones)
+    weight_low, weight_high, _ = weight.expanded()
+    least, most = np.where(skipped, 0.0, weight_low[index]), np.where(skipped, 0.0, weight_high[index])
+    return loss, Range.elements(x.format, least, most)
+
+
+def _reachable(weight: Range, low: float, high: float) -> tuple[float, float]:
+    """The hull of the weights of the classes between two indices."""
+    lows, highs, _ = weight.expanded()
+    first, last = int(max(low, 0.0)), int(min(high, len(lows) - 1.0)) + 1
+    if first >= last:
+        first, last = 0, len(lows)
+    return float(lows[first:last].min()), float(highs[first:last].max())
+
+
+def _weighted_mean(op: Call, loss: Range, factor: Range, terms: Range) -> Range:
+    """sum(w l) / sum(w): the quotient of both sums, and inside the hull of the losses where no weight is negative."""
+    numerator: Range = op.apply(reduce_sum, terms, keepdims=0)
+    denominator: Range = op.apply(reduce_sum, factor, keepdims=0)
+    op.report(ZERO_TOTAL_WEIGHT, RESULT, denominator, denominator.contains(0.0), gives=SPECIALS)
+    tiny = denominator.format.smallest_subnormal
+    # Ends that overflow was cut off at say nothing about a quotient that is evaluated in a wider accumulator.
+    least = np.where(numerator.low <= numerator.format.low, -np.inf, numerator.low)
+    most = np.where(numerator.high >= numerator.format.high, np.inf, numerator.high)
+    low, high = quotient_away_from(tiny)(least, most, denominator.low, denominator.high)
+    weights_low, _ = factor.hull()
+    if weights_low >= 0 and loss.size:
+        bottom, top = loss.hull()
+        error = _mean_error(op, loss, max(float(denominator.low), 0.0))
+        low, high = np.maximum(low, bottom - error), np.minimum(high, top + error)
+    return numerator.replace(low, high, numerator.special if numerator.has_special else None)
+
+
+def _mean_error(op: Call, loss: Range, total: float) -> float:
+    """A bound on the rounding error of a weighted mean with weights that are not negative and sum to at least `total`.
+
+    Both sums and the products carry a relative error of at most n u each. A product that underflows loses at most the
+    smallest subnormal, which no weight that is not zero is below: relative to the total that is at most one.
+    """
+    accumulator = op.accumulation(loss.format)
+    magnitude = float(loss.magnitude().max()) if loss.low.size else 0.0
+    growth = 3.0 * np.expm1((loss.size + 2) * np.log1p(max(accumulator.unit_roundoff, loss.format.unit_roundoff)))
+    lost = loss.size * loss.format.smallest_subnormal
+    return growth * magnitude + (1.0 if total == 0.0 else min(1.0, lost / total))
+
+
+@operator("Dropout", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, coarse="which elements are dropped is random")
+def dropout(op: Call, x: Range, ratio: Range | None = None, training: Range | None = None) -> tuple[Range, Range]:
+    """The identity at inference; in training each element is 0 or x / (1 - ratio) (ONNX Dropout-12)."""
+    keeps = Range.uniform(x.shape, BOOL, 1.0, 1.0) if op.version >= 10 else _ones(x)
+    if not _may_train(training):
+        return x, keeps
+    low, high = (0.5, 0.5) if ratio is None else ratio.hull()
+    if high <= 0.0:
+        return x, keeps
+    # The runtime multiplies with 1 / (1 - ratio), itself rounded: two more roundings than one division.
+    tiny = x.format.smallest_subnormal
+    scale_low, scale_high = 1.0 / max(1.0 - low, tiny), 1.0 / max(1.0 - high, tiny)
+    slack = 1.0 + 8.0 * x.format.unit_roundoff
+    corners = (x.low * scale_low / slack, x.low * scale_high * slack, x.high * scale_low / slack, x.high * scale_high * slack)
+    bottom, top = _with_zero(np.minimum.reduce(corners), np.maximum.reduce(corners))
+    empty = x.low > x.high
+    bottom, top = np.where(empty, 0.0, bottom), np.where(empty, 0.0, top)
+    special = x.special | np.where(x.special != 0, np.uint8(NAN), np.uint8(0)) if x.has_special else None
+    result = x.replace(bottom, top, special)
+    never = training is not None and training.hull() == (1.0, 1.0)
+    return (result if never else result.join(x)), Range.uniform(x.shape, BOOL, 0.0, 1.0)
+
+
+def _with_zero(low: Array, high: Array) -> tuple[Array, Array]:
+    return np.minimum(low, 0.0), np.maximum(high, 0.0)
+
+
+def _ones(x: Range) -> Range:
+    return Range.uniform(x.shape, x.format, 1.0, 1.0)
+
+
+def _may_train(training: Range | None) -> bool:
+    return training is not None and training.hull()[1] > 0.0
+
+
+@dropout.hazard(DIVISION_BY_ZERO, gives=SPECIALS | UNDEFINED, operand=1)
+def _(op: Call, x: Range, ratio: Range | None = None, training: Range | None = None) -> Mask:
+    return ratio is not None and _may_train(training) and bool(ratio.hull()[1] >= 1.0)

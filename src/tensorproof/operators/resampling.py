@@ -1,0 +1,336 @@
+"""Resampling of images to another size: nearest, linear and cubic interpolation along each axis.
+
+Runtimes evaluate the coordinate formulas in float32 with integer lengths, the standard's reference in float64 with
+fractional ones. Where the two read other elements, both are possible; where they read the same ones, the difference of
+their coordinates is part of the rounding error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import UINT8, Array
+from tensorproof.operators.table import CORRECT, Call, operator
+from tensorproof.ranges.grid import Span
+from tensorproof.ranges.mixing import Mixture
+from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Range
+from tensorproof.ranges.sums import summation_error
+from tensorproof.ranges.windows import NOTHING, Integers
+from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+Floats = npt.NDArray[np.floating[Any]]
+
+#: Coordinates beyond this many outputs of one axis are not tabulated.
+LONGEST_AXIS = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How a value between elements is made (ONNX Resize-19)."""
+
+    mode: str
+    transformation: str
+    nearest: str
+    cubic: float
+    antialias: bool
+    exclude_outside: bool
+    extrapolation: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis to be resampled: its size before and after, the scale, and the region of interest."""
+
+    number: int
+    size: int
+    output: int
+    scale: float
+    start: float
+    end: float
+
+    @property
+    def is_untouched(self) -> bool:
+        return self.scale == 1.0 and self.output == self.size and self.start == 0.0 and self.end == 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What each output reads: elements and weights per tap; `outside` marks outputs that take the extrapolation value."""
+
+    elements: Integers
+    weights: Array
+    outside: npt.NDArray[np.bool_]
+
+
+def coordinates(axis: Axis, transformation: str, kind: Any, *, fractional: bool) -> Array:
+    """Where each output stands on the original axis (ONNX Resize-19, coordinate_transformation_mode)."""
+    position = np.arange(axis.output).astype(kind)
+    half, scale, size = kind(0.5), kind(axis.scale), kind(axis.size)
+    resized = scale * size if fractional else kind(axis.output)
+    if transformation == "half_pixel":
+        result = (position + half) / scale - half
+    elif transformation == "pytorch_half_pixel":
+        # The text says 0 for one output, the reference evaluator -0.5.
+        alone = -half if fractional else kind(0)
+        result = (position + half) / scale - half if resized > 1 or fractional and resized != 1 else position * 0 + alone
+    elif transformation == "half_pixel_symmetric":
+        adjustment = kind(axis.output) / (scale * size)
+        result = size / 2 * (1 - adjustment) + (position + half) / scale - half
+    elif transformation == "align_corners":
+        result = position * 0 if resized == 1 else position * (size - 1) / (resized - 1)
+    elif transformation == "asymmetric":
+        result = position / scale
+    elif transformation == "tf_crop_and_resize":
+        start, end = kind(axis.start), kind(axis.end)
+        if resized == 1:
+            result = position * 0 + (start + end) * (size - 1) / 2
+            if fractional:
+                result = position * 0 + (end - start) * (size - 1) / 2 + start * (size - 1)
+        else:
+            result = start * (size - 1) + position * (end - start) * (size - 1) / (resized - 1)
+    elif transformation == "tf_half_pixel_for_nn":
+        result = (position + half) / scale
+    else:
+        raise NotAnalysed(f"coordinate_transformation_mode {transformation} is not known")
+    return result.astype(np.float64)
+
+
+def _nearest(x: Array, rounding: str, scale: float) -> Integers:
+    if rounding == "round_prefer_floor":
+        chosen = np.ceil(x - 0.5)
+    elif rounding == "round_prefer_ceil":
+        chosen = np.floor(x + 0.5)
+    elif rounding == "floor" or (rounding == "simple" and scale >= 1):
+        chosen = np.floor(x)
+    else:
+        chosen = np.ceil(x)
+    return chosen.astype(np.int64)
+
+
+def _cubic(t: Array, a: float) -> Array:
+    """The kernel of cubic convolution (Keys 1981, equation 4)."""
+    t = np.abs(t)
+    inner = ((a + 2) * t - (a + 3)) * t * t + 1
+    outer = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+    return np.where(t <= 1, inner, np.where(t < 2, outer, 0.0))
+
+
+def rows_of(axis: Axis, method: Method, x: Array) -> Rows:
+    """Elements and weights for outputs that stand at the coordinates x."""
+    outside = np.zeros(len(x), bool)
+    if method.extrapolation is not None:
+        outside = (x < 0) | (x > axis.size - 1)
+    if method.mode == "nearest":
+        elements = np.clip(_nearest(x, method.nearest, axis.scale), 0, axis.size - 1)[:, None]
+        weights = np.ones(elements.shape)
+    else:
+        stretch = min(axis.scale, 1.0) if method.antialias else 1.0
+        radius = 1 if method.mode == "linear" else 2
+        reach = int(np.ceil(radius / stretch))
+        elements = np.floor(x).astype(np.int64)[:, None] + np.arange(1 - reach, reach + 1)
+        distance = (elements - x[:, None]) * stretch
+        if method.mode == "linear":
+            weights = np.maximum(1.0 - np.abs(distance), 0.0)
+        else:
+            weights = _cubic(distance, method.cubic)
+        if method.exclude_outside:
+            weights = np.where((elements >= 0) & (elements < axis.size), weights, 0.0)
+        if method.antialias or method.exclude_outside:
+            total = weights.sum(axis=1, keepdims=True)
+            weights = weights / np.where(total == 0, 1.0, total)
+        elements = np.clip(elements, 0, axis.size - 1)
+    elements = np.where(outside[:, None], NOTHING, elements)
+    return Rows(elements, np.where(outside[:, None], 0.0, weights), outside)
+
+
+def resample(op: Call, x: Range, axes: Sequence[Axis], method: Method) -> Range:
+    """All axes resampled one after the other, with the rounding errors of weights, coordinates and sums."""
+    mixture = Mixture(x)
+    terms, drift = 1, np.zeros(())
+    for axis in axes:
+        if axis.is_untouched:
+            continue
+        if axis.size == 0 and axis.output > 0:
+            raise NotAnalysed("an axis without elements is made larger")
+        if axis.output > LONGEST_AXIS:
+            raise NotAnalysed("an axis is too long")
+        kind = np.float64 if x.format.name == "float64" else np.float32
+        exact = coordinates(axis, method.transformation, np.float64, fractional=True)
+        rounded = coordinates(axis, method.transformation, kind, fractional=False)
+        first, second = rows_of(axis, method, exact), rows_of(axis, method, rounded)
+        rows = [first] if _agree(first, second) else [first, second]
+        if method.nearest == "simple":
+            rows.append(rows_of(axis, _with_floor(method), exact))
+        if method.mode != "nearest" and len(exact):
+            taps = first.elements.shape[1]
+            terms *= taps
+            spread = np.abs(exact - rounded) if len(rows) == 1 else np.zeros(1)
+            unit = 2.0**-53 if kind is np.float64 else 2.0**-24
+            delta = float(spread.max()) + 4 * unit * (float(np.abs(exact).max()) + 1)
+            drift = drift + _steepness(method, first) * delta
+        mixture.apply_any(axis.number, [(r.elements, r.weights, r.outside) for r in rows], method.extrapolation)
+    return _rounded(op, x, mixture, terms, float(drift))
+
+
+def _with_floor(method: Method) -> Method:
+    return Method(method.mode, method.transformation, "floor", method.cubic, False, False, method.extrapolation)
+
+
+def _agree(a: Rows, b: Rows) -> bool:
+    return bool((a.elements == b.elements).all()) and bool((a.outside == b.outside).all())
+
+
+def _steepness(method: Method, rows: Rows) -> float:
+    """How fast the weighted sum changes with the coordinate, for elements up to 1 in size."""
+    if method.mode == "linear":
+        slope = 2.0
+    else:
+        # |W'| <= 3|a + 2| + 2|a + 3| for |t| <= 1 and |a| beyond, on two taps each.
+        slope = 2 * (3 * abs(method.cubic + 2) + 2 * abs(method.cubic + 3)) + 2 * abs(method.cubic)
+    if method.antialias or method.exclude_outside:
+        # Weights are divided by their sum, which changes as fast as they do.
+        slope *= 4 * max(1.0, float(np.abs(rows.weights).sum(axis=1).max(initial=0.0)))
+    return slope
+
+
+def _rounded(op: Call, x: Range, mixture: Mixture, terms: int, drift: float) -> Range:
+    low, high, special = mixture.low, mixture.high, mixture.flags
+    if special is not None and terms > 1:
+        # Weights that vanish or differ in sign turn an infinity into any special value.
+        special = np.where(special & INFINITIES, np.uint8(SPECIALS), special & np.uint8(NAN))
+    if terms == 1:
+        return mixture.range(x, low, high, special)
+    if not x.format.is_float:
+        # Runtimes truncate or round; results are cut to the format.
+        low, high = np.floor(low - 1e-3), np.ceil(high + 1e-3)
+        return mixture.range(x, np.clip(low, x.format.low, x.format.high), np.clip(high, x.format.low, x.format.high), None)
+    bounds = [abs(v) for v in x.hull() if np.isfinite(v)]
+    error = summation_error(op, mixture.magnitude, 2 * terms + 8, x.format) + drift * max(bounds, default=0.0)
+    return mixture.range(x, low - error, high + error, special)
+
+
+@operator("Resize", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+def resize(op: Call, x: Range, *operands: Range | None) -> Range:
+    """Nearest moves data, linear stays inside the hull of neighbours, cubic overshoots it by its negative weights."""
+    roi, scales, sizes = (*operands, None, None, None)[:3]
+    if op.version < 11:
+        roi, scales, sizes = None, roi, None
+    transformation = op.attribute("coordinate_transformation_mode", "half_pixel")
+    mode = op.attribute("mode", "nearest")
+    if op.version < 11:
+        transformation = "asymmetric"
+    method = Method(
+        mode,
+        transformation,
+        "simple" if op.version < 11 else op.attribute("nearest_mode", "round_prefer_floor"),
+        float(op.attribute("cubic_coeff_a", -0.75)),
+        bool(op.attribute("antialias", 0)) and mode != "nearest",
+        bool(op.attribute("exclude_outside", 0)) and mode != "nearest",
+        float(op.attribute("extrapolation_value", 0.0)) if transformation == "tf_crop_and_resize" else None,
+    )
+    return _resized(op, x, roi, scales, sizes, method)
+
+
+@operator("Upsample", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+def upsample(op: Call, x: Range, scales: Range | None = None) -> Range:
+    """Nearest moves data, linear stays inside the hull of neighbours (ONNX Upsample-9)."""
+    mode = {"bilinear": "linear", "trilinear": "linear"}.get(op.attribute("mode", "nearest"), op.attribute("mode", "nearest"))
+    given = op.attribute("scales")
+    if scales is None and given is not None:
+        scales = Range.constant(np.asarray(given, np.float32))
+    return _resized(op, x, None, scales, None, Method(mode, "asymmetric", "simple", -0.75, False, False, None))
+
+
+def _resized(
+    op: Call, x: Range, roi: Range | None, scales: Range | None, sizes: Range | None, method: Method
+) -> Range:
+    if method.mode not in ("nearest", "linear", "cubic"):
+        raise NotAnalysed(f"mode {method.mode} is not known")
+    if x.format.kind in ("string", "complex") and method.mode != "nearest":
+        raise NotAnalysed(f"{x.format} cannot be interpolated")
+    numbers = op.attribute("axes")
+    axes = [int(a) % x.rank for a in numbers] if numbers is not None else list(range(x.rank))
+    regions = _region(roi, method, len(axes))
+    if sizes is not None and sizes.shape != (0,):
+        wanted = sizes.integers()
+        if wanted is None:
+            return _unknown_size(x, axes, method)
+        plan = _from_sizes(op, x.sizes, axes, [int(v) for v in wanted])
+        return resample(op, x, _axes_of(x, axes, plan, regions), method)
+    factors = None if scales is None else scales.values()
+    if factors is None:
+        if scales is None:
+            raise NotAnalysed("neither scales nor sizes are given")
+        return _unknown_size(x, axes, method)
+    # floor(size * scale) in float32 or in float64: where they differ, both sizes are possible.
+    narrow, wide = (
+        [(int(np.floor(kind(x.sizes[a]) * kind(f))), float(f)) for a, f in zip(axes, factors)]
+        for kind in (np.float32, np.float64)
+    )
+    result = resample(op, x, _axes_of(x, axes, narrow, regions), method)
+    return result if narrow == wide else result.join(resample(op, x, _axes_of(x, axes, wide, regions), method))
+
+
+def _axes_of(
+    x: Range, axes: Sequence[int], plan: Sequence[tuple[int, float]], regions: Sequence[tuple[float, float]]
+) -> list[Axis]:
+    return [
+        Axis(number, x.sizes[number], output, scale, *region)
+        for number, (output, scale), region in zip(axes, plan, regions)
+    ]
+
+
+def _region(roi: Range | None, method: Method, count: int) -> list[tuple[float, float]]:
+    """The region of interest of each axis; only tf_crop_and_resize has one."""
+    if method.extrapolation is None:
+        return [(0.0, 1.0)] * count
+    values = None if roi is None else roi.values()
+    if values is None or values.size != 2 * count:
+        raise NotAnalysed("the region of interest is not a constant")
+    return [(float(values[i]), float(values[count + i])) for i in range(count)]
+
+
+def _from_sizes(op: Call, shape: Sequence[int], axes: Sequence[int], wanted: Sequence[int]) -> list[tuple[int, float]]:
+    """Output sizes and scales from the input `sizes` (ONNX Resize-18, keep_aspect_ratio_policy)."""
+    ratios = [w / shape[a] if shape[a] else 1.0 for a, w in zip(axes, wanted)]
+    policy = op.attribute("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return list(zip(wanted, ratios))
+    scale = min(ratios) if policy == "not_larger" else max(ratios)
+    return [(int(scale * shape[a] + 0.5), scale) for a in axes]
+
+
+def _unknown_size(x: Range, axes: Sequence[int], method: Method) -> Range:
+    """The hull of everything that any size can give."""
+    if method.exclude_outside:
+        raise NotAnalysed("exclude_outside with a size that is not known")
+    hull = x.smash(axes)
+    low, high, special = hull.low, hull.high, hull.special
+    if method.mode == "cubic":
+        # Negative weights sum to a/4 at most, halfway between two elements; once per axis.
+        overshoot = abs(method.cubic) / 4
+        for _ in axes:
+            width = high - low
+            low, high = low - overshoot * width, high + overshoot * width
+    if method.extrapolation is not None:
+        low, high = np.minimum(low, method.extrapolation), np.maximum(high, method.extrapolation)
+    error = 2.0**-8 * np.maximum(np.abs(low), np.abs(high)) if method.mode != "nearest" else 0.0
+    assert x.shape is not None
+    shape = tuple(Span(0, None) if axis in axes else size for axis, size in enumerate(x.shape))
+    if method.mode != "nearest":
+        special = np.where(special & INFINITIES, np.uint8(SPECIALS), special)
+    return Range(x.format, shape, hull.grid, low - error, high + error, special)
+
+
+@operator("ImageDecoder")
+def image_decoder(op: Call, encoded: Range) -> Range:
+    """Pixels from 0 to 255; the size depends on the data."""
+    channels = 1 if op.attribute("pixel_format", "RGB") == "Grayscale" else 3
+    return Range.uniform((Span(0, None), Span(0, None), channels), UINT8, 0.0, 255.0)
+
