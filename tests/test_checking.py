@@ -209,3 +209,12 @@ def test_explain_prints_the_page_of_every_rule() -> None:
         result = tensorproof("explain", code)
         assert result.code == 0 and rule.name in result.out
     assert tensorproof("explain", "NUM000").code == 2
+
+
+def test_a_target_that_flushes_subnormal_numbers_fails_earlier() -> None:
+    """1e-40 is a number for IEEE arithmetic and zero for TensorFlow on the CPU: as an operand, and as a result."""
+    logarithm = model("(float[2] x) => (float[2] y)", "y = Log(x)")
+    product = model("(float[2] x) => (float[2] y)", "s = Mul(x, x)\ny = Log(s)")
+    for proto, low in ((logarithm, 1e-40), (product, 1e-20)):
+        assert not static(proto, ranges={"x": (low, 1)}, target="ieee").findings
+        assert found(static(proto, ranges={"x": (low, 1)}, target="tensorflow-cpu")) == {("NUM101", "y")}

@@ -17,6 +17,10 @@ DISTRUSTED: dict[str, dict[str, str]] = {
     "Adam-regularised": {"float64": _SINGLE},
     "OneHot": {"all": "computes off + (on - off), which rounds and overflows, where the standard says on"},
     "SoftmaxCrossEntropyLoss": {"all": "takes Log(Softmax): infinite wherever the softmax underflows"},
+    "AffineGrid": {"float16": "gives float32", "bfloat16": "gives float64"},
+    "GlobalLpPool": {"all": "does not implement it"},
+    "MaxRoiPool": {"all": "does not implement it"},
+    "MaxPool": {"bfloat16": "gives negative indices for windows at the border"},
     "LogSoftmax": {"all": "is Log(Softmax): -inf wherever the softmax underflows"},
     "Dropout": {"bfloat16": _SINGLE},
     "Det": {"float16": "is numpy.linalg.det, which lacks the format", "bfloat16": "gives float64 (numpy.linalg.det)"},
@@ -33,7 +37,7 @@ DISTRUSTED: dict[str, dict[str, str]] = {
 }
 
 #: Operators that the standard computes in float32 whatever the tensor's format: float64 shows nothing more.
-SINGLE_PRECISION = frozenset({"GroupNormalization", "MeanVarianceNormalization", "RMSNormalization"})
+SINGLE_PRECISION = frozenset({"GroupNormalization", "MeanVarianceNormalization", "RMSNormalization", "Resize", "GridSample", "DeformConv"})
 
 
 def is_distrusted(seed: Seed, format: str) -> bool:

@@ -16,7 +16,7 @@ from tensorproof.graph import Model
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf
 from tensorproof.ranges.propagate import Flow, RangedGraph, propagate
 from tensorproof.ranges.range import Range
-from tensorproof.targets import IEEE, Target
+from tensorproof.targets import IEEE, ONNXRUNTIME_CPU, Target
 from tests.soundness.containment import violation
 from tests.soundness.oracles import is_distrusted
 from tests.soundness.seeds.seed import Seed
@@ -234,11 +234,14 @@ class Outcome:
 
 
 class Workbench:
-    """A seed in one format, ready for many trials."""
+    """A seed in one format, ready for many trials.
 
-    def __init__(self, seed: Seed, format: Format | None = None, target: Target = IEEE) -> None:
+    Contrib operators exist in ONNX Runtime alone, so that its own target is assumed for them; others are held to IEEE.
+    """
+
+    def __init__(self, seed: Seed, format: Format | None = None, target: Target | None = None) -> None:
         self.seed = seed
-        self.target = target
+        self.target = target or (ONNXRUNTIME_CPU if seed.domain == "com.microsoft" else IEEE)
         self.proto = seed.model
         self.inputs = list(seed.inputs)
         float32 = 1

@@ -92,14 +92,13 @@ def _rounded(op: Call, x: Range, to: Format, *, saturates: bool, overflow: Rule)
         if not to.has_nan:
             low, high = np.where(unknown, to.low, low), np.where(unknown, to.high, high)
             special = special & np.uint8(INFINITIES)
-        if saturates:
+        if saturates or not to.has_infinity:
+            # Infinities become the ends of the format, by saturation or by the repair of the hazard.
             low, high = np.where(negative, to.low, low), np.where(positive, to.high, high)
             low = np.where(positive & empty & ~negative, to.high, low)
             high = np.where(negative & empty & ~positive, to.low, high)
             special = special & np.uint8(NAN)
-        elif not to.has_infinity:
             above, below = above | positive, below | negative
-            special = special & np.uint8(NAN)
     if not saturates:
         gives = NAN
         if to.has_infinity:
@@ -151,7 +150,8 @@ def _powers_of_two(op: Call, x: Range, saturate: bool, round_mode: str) -> Range
     high = np.where(high <= to.low, to.low, np.where(high < tiny, tiny, round_to(FLOAT32.round_nearest(high))))
     high = np.where(x.high <= 0.0, to.low, high)
     low, high = np.clip(low, to.low, to.high), np.clip(high, to.low, to.high)
-    low, high = np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
+    low = np.where(empty, np.where(infinite, to.high, np.inf), low)
+    high = np.where(infinite, to.high, np.where(empty, -np.inf, high))
     return x.replace(low, high, x.special & np.uint8(NAN) if x.has_special else None, to)
 
 

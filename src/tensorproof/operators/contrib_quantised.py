@@ -119,8 +119,8 @@ def qlinear_mul(
         for x, zero_point in ((a, a_zero_point), (b, b_zero_point))
     )
     total = binary(left, right, corners(np.multiply), np.multiply)
-    scales = (reshaped(scale, ()) for scale in (a_scale, b_scale, c_scale))
-    return requantised(total, *scales, reshaped(c_zero_point or zero_of(a), ()))
+    zero_point = reshaped(c_zero_point or zero_of(a), ())
+    return requantised(total, reshaped(a_scale, ()), reshaped(b_scale, ()), reshaped(c_scale, ()), zero_point)
 
 
 def _binary_scale(
@@ -244,7 +244,8 @@ def qlinear_concat(op: Call, y_scale: Range, y_zero_point: Range, *parts: Range)
     """Tensors joined along an axis, each brought to the common scale and zero point."""
     if len(parts) % 3:
         raise NotAnalysed("a tensor without a scale or zero point")
-    results = [_rescaled(op, *parts[start : start + 3], y_scale, y_zero_point) for start in range(0, len(parts), 3)]
+    triples = zip(parts[::3], parts[1::3], parts[2::3])
+    results = [_rescaled(op, x, scale, zero_point, y_scale, y_zero_point) for x, scale, zero_point in triples]
     return op.apply(concat, *results, axis=op.attribute("axis"))
 
 

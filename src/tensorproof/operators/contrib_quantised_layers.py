@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -23,6 +25,7 @@ from tensorproof.operators.softmax import softmax
 from tensorproof.operators.table import Call, operator
 from tensorproof.ranges.elementwise import corners, product
 from tensorproof.ranges.grid import Cuts, counts
+from tensorproof.ranges.moving import moved
 from tensorproof.ranges.range import CELL_BUDGET, NEGATIVE_INFINITY, Range, align
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
@@ -35,9 +38,8 @@ def _every(size: int) -> Cuts:
 def _columns(x: Range, part: slice) -> Range:
     """Some entries of the last axis, one cell each."""
     x = x.refine_fully(x.rank - 1)
-    assert x.shape is not None
-    low, high, special = (a[..., part] for a in (x.low, x.high, x.special))
-    return Range(x.format, (*x.shape[:-1], low.shape[-1]), (*x.grid[:-1], _every(low.shape[-1])), low, high, special)
+    size = len(range(*part.indices(x.sizes[-1])))
+    return moved(x, (*x.sizes[:-1], size), (*x.grid[:-1], _every(size)), lambda a: a[..., part])
 
 
 # -- attention ---------------------------------------------------------------------------------------------------------
@@ -117,9 +119,8 @@ def _past_values(past: Range, hidden: int) -> Range | None:
     if not length:
         return None
     past = past.refine_fully(0).smash((3,)).refine_fully(1).refine_fully(2).refine_fully(4)
-    low, high, special = (a[1].reshape(batch, 1, hidden) for a in (past.low, past.high, past.special))
     grid = (_every(batch), None, _every(heads * size))
-    return Range(past.format, (batch, 1, hidden), grid, low, high, special)
+    return moved(past, (batch, 1, hidden), grid, lambda a: a[1].reshape(batch, 1, hidden))
 
 
 def _present(keys: Range, values: Range, past: Range | None, heads: int) -> Range:
@@ -132,13 +133,15 @@ def _present(keys: Range, values: Range, past: Range | None, heads: int) -> Rang
         hulls = [part.hull() for part in parts]
         special = max(part.any_special for part in parts)
         return Range.uniform(shape, keys.format, min(h[0] for h in hulls), max(h[1] for h in hulls), special)
-    stacked = [
-        np.stack([a.reshape(batch, length, heads, -1).transpose(0, 2, 1, 3) for a in pair])
-        for pair in zip(keys.expanded(), values.expanded())
-    ]
+
+    def by_head(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return a.reshape(batch, length, heads, -1).transpose(0, 2, 1, 3)
+
+    new, more = keys.select(by_head), values.select(by_head)
+    low, high, special = (np.stack(pair) for pair in zip(new.expanded(), more.expanded()))
     if past is not None:
-        stacked = [np.concatenate([old, new], axis=3) for old, new in zip(past.expanded(), stacked)]
-    return Range.elements(keys.format, *stacked)
+        low, high, special = (np.concatenate(pair, axis=3) for pair in zip(past.expanded(), (low, high, special)))
+    return Range.elements(keys.format, low, high, special)  # type: ignore[arg-type]
 
 
 # -- mixtures of experts -----------------------------------------------------------------------------------------------
@@ -267,16 +270,14 @@ def _unflattened(y: Range, x: Range) -> Range:
     if y.cells[0] > 1 and y.size <= CELL_BUDGET:
         return y.select(lambda a: a.reshape(batch, length, -1))
     y = y.smash((0,))
-    low, high, special = (a[:, None] for a in (y.low, y.high, y.special))
-    return Range(y.format, (batch, length, y.sizes[1]), (None, None, y.grid[1]), low, high, special)
+    return moved(y, (batch, length, y.sizes[1]), (None, None, y.grid[1]), lambda a: a[:, None])
 
 
 def _flattened(x: Range) -> Range:
     """Batch and sequence as one axis of tokens."""
     batch, length, hidden = x.sizes
     if x.cells[:2] == (1, 1):
-        low, high, special = (a[0] for a in (x.low, x.high, x.special))
-        return Range(x.format, (batch * length, hidden), (None, x.grid[2]), low, high, special)
+        return moved(x, (batch * length, hidden), (None, x.grid[2]), lambda a: a[0])
     if x.size <= CELL_BUDGET:
         return x.select(lambda a: a.reshape(batch * length, hidden))
     return _flattened(x.smash((0, 1)))
@@ -304,14 +305,12 @@ def _layer(
     rounds_rows = int(op.attribute("accuracy_level", 0)) == 4 or (block > 0 and bits == 8)
     batched = x
     if x.rank == 2:
-        low, high, special = (a[None] for a in (x.low, x.high, x.special))
-        batched = Range(x.format, (1, *x.sizes), (None, *x.grid), low, high, special)
+        batched = moved(x, (1, *x.sizes), (None, *x.grid), lambda a: a[None])
     y = low_bit_product(op, batched, weights, unit, rounds_rows=rounds_rows)
     if bias is None:
         return y
-    low, high, special = (a.reshape(a.shape[0], 1, a.shape[-1]) for a in (bias.low, bias.high, bias.special))
-    grid = (bias.grid[0], None, bias.grid[1])
-    return op.apply(add, y, Range(bias.format, (experts, 1, rows), grid, low, high, special))
+    added = moved(bias, (experts, 1, rows), (bias.grid[0], None, bias.grid[1]), lambda a: a[:, None])
+    return op.apply(add, y, added)
 
 
 def _activated(op: Call, x: Range) -> Range:

@@ -101,7 +101,7 @@ def qgemm(
     alpha = float(op.attribute("alpha", 1.0))
     left = reshaped(a_scale, ())
     if alpha != 1.0:
-        left = op.apply(mul, left, Range.constant(np.float32(alpha), FLOAT32))
+        left = op.apply(mul, left, Range.constant(alpha, FLOAT32))
         # Runtimes multiply the factors in another order.
         step = 2.0 * FLOAT32.quantum(left.low)
         left = left.replace(left.low - step, left.high + step, None)

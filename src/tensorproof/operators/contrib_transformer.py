@@ -1,1 +1,197 @@
-"""Reserved."""
+"""ONNX Runtime's fused normalisations of transformers: a residual sum, or a sum of embeddings, and its normalisation.
+
+Where the tensors have 16 bits, ONNX Runtime's CPU kernels keep the sum in float32 and its GPU kernels round it after each
+addition: the ranges hold for both. The statistics are taken to be computed as `tensorproof.operators.statistics` says.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import FLOAT32, INT32, Format
+from tensorproof.operators.activations import least, rounded
+from tensorproof.operators.arithmetic import add
+from tensorproof.operators.indexing import gather
+from tensorproof.operators.normalisation import EPSILON, layer_normalised
+from tensorproof.operators.norms import rms_normalised
+from tensorproof.operators.statistics import STATISTICS, affine, spread_special, stash
+from tensorproof.operators.table import CORRECT, Call, operator
+from tensorproof.ranges.folds import normalised_axis
+from tensorproof.ranges.moving import reshape, slice_axis
+from tensorproof.ranges.range import Range
+from tensorproof.ranges.rows import Rows
+from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
+
+MICROSOFT = "com.microsoft"
+#: The default of the fused operators, a float32 number (ONNX Runtime's contrib schemas).
+FUSED_EPSILON = float(np.float32(1e-12))
+
+
+def _sum(op: Call, *terms: Range | None) -> Range:
+    """The sum of the terms that are there, from left to right; in 16 bits also as float32 computes it."""
+    given = [term for term in terms if term is not None]
+    format = given[0].format
+    total = given[0]
+    for term in given[1:]:
+        total = op.apply(add, total, term)
+    if format.bits >= 32:
+        return total
+    wide = given[0].with_format(FLOAT32)
+    for term in given[1:]:
+        wide = op.apply(add, wide, term.with_format(FLOAT32))
+    return total.join(wide.with_format(format))
+
+
+def _inside(x: Range) -> Range:
+    """What of a sum kept in float32 is stored in the tensor's own format: overflow was reported by the sum."""
+    return x.clamp(x.format.low, x.format.high)
+
+
+def _rms_normalised(
+    op: Call, x: Range, axes: tuple[int, ...], epsilon: float, scale: Range, inverse_format: Format | None
+) -> tuple[Range, Range]:
+    """RMSNormalization-23 and the reciprocal of the root that it divides by."""
+    format = stash(x.format)
+    inverse_format = inverse_format or format
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.sizes))
+    if 0 in x.cells:
+        return x.with_format(scale.format), Range.uniform(kept, inverse_format, 0.0, 0.0)
+    y = rms_normalised(op, x, axes, epsilon)
+    narrow = min(x.format, scale.format, key=lambda f: f.digits)
+    y = affine(op, y.with_format(narrow), scale).with_format(scale.format)
+    rows, held = Rows(x, axes), rounded(epsilon, format)
+    near = np.where(rows.low > 0, rows.low, np.where(rows.high < 0, -rows.high, 0.0))
+    far = np.maximum(np.abs(rows.low), np.abs(rows.high))
+    n, eta = rows.length, least(op, format)
+    accumulator = op.accumulation(format)
+    relative = float(np.expm1(n * -np.log1p(-accumulator.unit_roundoff) + 8 * format.unit_roundoff + n * 2.0**-52))
+    least_square = near**2 @ rows.fewest[:, None] / n + max(min(epsilon, held), 0.0) - 2 * eta
+    largest_square = far**2 @ rows.most[:, None] / n + max(epsilon, held) + 2 * eta
+    # Squares that overflow make the reciprocal 0.
+    overflow = ~(largest_square * n * (1.0 + relative) <= accumulator.high)
+    slowest = np.where(overflow, 0.0, 1.0 / np.sqrt(largest_square) / (1.0 + relative))
+    fastest = (1.0 + relative) / np.sqrt(np.maximum(least_square, format.smallest_subnormal))
+    flags = spread_special(rows)
+    if flags is not None:
+        flags = flags[tuple(slice(0, 1) if axis in axes else slice(None) for axis in range(x.rank))]
+    return y, rows.per_row(slowest, fastest, flags, inverse_format)
+
+
+@operator("SimplifiedLayerNormalization", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, hazards=STATISTICS)
+def simplified_layer_normalization(op: Call, x: Range, scale: Range) -> tuple[Range, Range]:
+    """x / sqrt(mean(x^2) + epsilon) * scale (ONNX Runtime's name of RMSNormalization): increasing in the element itself."""
+    axes = tuple(range(normalised_axis(int(op.attribute("axis", -1)), x.rank), x.rank))
+    declared = ([*op.output_formats, None, None])[1]
+    return _rms_normalised(op, x, axes, op.attribute("epsilon", EPSILON), scale, declared)
+
+
+@operator(
+    "SkipLayerNormalization",
+    domain=MICROSOFT,
+    error=CORRECT,
+    overflow=ARITHMETIC_OVERFLOW,
+    composed_of=(add,),
+    hazards=STATISTICS,
+)
+def skip_layer_normalization(
+    op: Call, x: Range, skip: Range, gamma: Range, beta: Range | None = None, bias: Range | None = None
+) -> tuple[Range, ...]:
+    """LayerNormalization of x + skip + bias along the last axis, with its statistics and the sum itself."""
+    total = _sum(op, x, skip, bias)
+    y, mean, inverse = layer_normalised(
+        op, total, (total.rank - 1,), op.attribute("epsilon", FUSED_EPSILON), gamma, beta
+    )
+    return y, mean, inverse, _inside(total)
+
+
+@operator(
+    "SkipSimplifiedLayerNormalization",
+    domain=MICROSOFT,
+    error=CORRECT,
+    overflow=ARITHMETIC_OVERFLOW,
+    composed_of=(add,),
+    hazards=STATISTICS,
+)
+def skip_simplified_layer_normalization(
+    op: Call, x: Range, skip: Range, gamma: Range, bias: Range | None = None
+) -> tuple[Range, ...]:
+    """x + skip + bias divided by its root mean square along the last axis; the mean is computed, but not subtracted."""
+    total = _sum(op, x, skip, bias)
+    axes = (total.rank - 1,)
+    mean_format, inverse_format = ([*op.output_formats, None, None, None])[1:3]
+    epsilon = op.attribute("epsilon", FUSED_EPSILON)
+    y, inverse = _rms_normalised(op, total, axes, epsilon, gamma, inverse_format)
+    return y, _mean_or_zero(op, total, axes, mean_format), inverse, _inside(total)
+
+
+def _mean_or_zero(op: Call, x: Range, axes: tuple[int, ...], format: Format | None) -> Range:
+    """An output that names the mean, and is 0 in ONNX Runtime's CPU kernel: both."""
+    format = format or stash(x.format)
+    if 0 in x.cells:
+        return Range.uniform(tuple(1 if axis in axes else size for axis, size in enumerate(x.sizes)), format, 0.0, 0.0)
+    rows = Rows(x, axes)
+    low, high = (bound @ rows.most[:, None] / rows.length for bound in (rows.low, rows.high))
+    size = np.maximum(np.abs(rows.low), np.abs(rows.high)) @ rows.most[:, None] / rows.length
+    error = (rows.length + 4.0) * op.accumulation(stash(x.format)).unit_roundoff * size + least(op, format)
+    low, high = np.minimum(low - error, 0.0), np.maximum(high + error, 0.0)
+    return rows.per_row(low, high, None, format).clamp(format.low, format.high)
+
+
+@operator(
+    "EmbedLayerNormalization",
+    domain=MICROSOFT,
+    error=CORRECT,
+    overflow=ARITHMETIC_OVERFLOW,
+    composed_of=(gather, add),
+    hazards=STATISTICS,
+)
+def embed_layer_normalization(
+    op: Call,
+    words: Range,
+    segments: Range | None,
+    word_table: Range,
+    position_table: Range,
+    segment_table: Range | None,
+    gamma: Range,
+    beta: Range,
+    mask: Range | None = None,
+    positions: Range | None = None,
+) -> tuple[Range, ...]:
+    """LayerNormalization of the sum of the embeddings of words, positions and segments; the length of the mask; the sum."""
+    if words.rank != 2:
+        raise NotAnalysed("words that are not given as (batch, sequence)")
+    batch, length = words.sizes
+    word = op.apply(gather, word_table, words, axis=0)
+    if positions is None:
+        if length > position_table.sizes[0]:
+            raise NotAnalysed("a sequence longer than the table of positions")
+        position = slice_axis(position_table, 0, 0, length)
+    else:
+        position = op.apply(gather, position_table, positions, axis=0)
+    segment = None
+    if segments is not None and segment_table is not None:
+        segment = op.apply(gather, segment_table, segments, axis=0)
+    total = _sum(op, word, position, segment)
+    # The order of the three additions differs between kernels.
+    if segment is not None:
+        other = _sum(op, word, segment, position)
+        last = _sum(op, position, segment, word)
+        total = total.join(other).join(last)
+    y, _, _ = layer_normalised(op, total, (2,), op.attribute("epsilon", FUSED_EPSILON), gamma, beta)
+    return y, _mask_index(op, mask, batch, length), _inside(total)
+
+
+def _mask_index(op: Call, mask: Range | None, batch: int, length: int) -> Range:
+    """The number of ones in each row of the mask; zeros without one (ONNX Runtime's CPU kernel)."""
+    declared = ([*op.output_formats, None, None])[1]
+    format = declared or INT32
+    if mask is None:
+        return Range.uniform((batch,), format, 0.0, 0.0)
+    if mask.sizes != (batch, length) or 0 in mask.cells:
+        return Range.uniform((batch,), format, 0.0, float(length))
+    rows = Rows(mask, (1,))
+    certain = ((rows.low == 1) & (rows.high == 1)) @ rows.fewest[:, None]
+    possible = ((rows.low <= 1) & (rows.high >= 1)) @ rows.most[:, None]
+    counted = rows.per_row(certain, possible, None, format)
+    return reshape(counted, (batch,))

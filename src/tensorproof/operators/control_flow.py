@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ ENDLESS = 2.0**53
 Operands = Sequence[Flow | None]
 
 
-@operator("If", control=True)
+@operator("If", control=True, coarse="the operators of a branch are bounded one by one")
 def if_(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
     """The branch that the condition selects; the join of both where it may be either."""
     condition = _given(operands, 0)
@@ -61,7 +62,7 @@ def if_(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
     return [flow.behind(condition.roots) for flow in results]
 
 
-@operator("Loop", control=True)
+@operator("Loop", control=True, coarse="iterations are bounded one by one, long loops by a fixpoint")
 def loop(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
     """Iterations one by one while they are few or exact, else a fixpoint; joined over all possible exits."""
     body = _graph(node, "body")
@@ -141,7 +142,7 @@ def _nothing(run: Propagation, number: int, axis: int) -> Range:
     return Range.uniform(shape, value.format or FLOAT32, np.inf, -np.inf)
 
 
-@operator("Scan", control=True)
+@operator("Scan", control=True, coarse="iterations are bounded one by one, long scans by a fixpoint")
 def scan(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
     """Like Loop, once per slice of the scanned inputs; a run of equal slices ends where the state repeats."""
     body = _graph(node, "body")
@@ -291,7 +292,7 @@ def _batch_cells(flows: Sequence[Flow], batches: Size) -> list[tuple[int, int | 
             cuts = union(cuts, x.grid[0] if x.grid else None)
     if cuts is None or len(cuts) > FEW:
         return [(0, None)]
-    return [(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:])]
+    return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
 
 def _padded(flow: Flow, steps: Size) -> Flow:

@@ -101,9 +101,7 @@ def _vague_length(size: Span, start: Size, end: Size, step: int) -> Size:
     return Span(lengths[0], lengths[1] if lengths[1] < _FAR // max(abs(step), 1) // 2 else None)
 
 
-def _vaguely_sliced(
-    x: Range, axis: int, size: int, start: tuple[int, int], end: tuple[int, int], step: int
-) -> Range:
+def _vaguely_sliced(x: Range, axis: int, size: int, start: tuple[int, int], end: tuple[int, int], step: int) -> Range:
     """A slice whose ends are known as intervals only: the hull of all elements that it can reach."""
 
     def normalised(position: int) -> int:
@@ -153,9 +151,7 @@ def unfold_tensor(op: Call, x: Range) -> Range:
 
 
 @operator("Pad")
-def pad(
-    op: Call, x: Range, pads: Range | None = None, value: Range | None = None, axes: Range | None = None
-) -> Range:
+def pad(op: Call, x: Range, pads: Range | None = None, value: Range | None = None, axes: Range | None = None) -> Range:
     """The tensor with a border of a constant, or of its own elements (reflect, edge, wrap); negative widths crop."""
     if value is None:
         value = _filler(x, op.attribute("value", 0.0) if x.format.is_float else 0)

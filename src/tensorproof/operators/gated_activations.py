@@ -20,7 +20,8 @@ from tensorproof.operators.table import Call, operator
 from tensorproof.ranges.elementwise import monotone
 from tensorproof.ranges.error_function import erf
 from tensorproof.ranges.pieces import Curve, exact, pieces, within
-from tensorproof.ranges.range import Range
+from tensorproof.ranges.range import POSITIVE_INFINITY, Range
+from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.targets import FunctionError
 
 MICROSOFT = "com.microsoft"
@@ -158,10 +159,15 @@ def bias_gelu(op: Call, a: Range, b: Range) -> Range:
     return op.apply(gelu, op.apply(add, a, b))
 
 
-@operator("FastGelu", domain=MICROSOFT, composed_of=(add, gelu))
+@operator("FastGelu", domain=MICROSOFT, composed_of=(add, gelu), hazards=(ARITHMETIC_OVERFLOW,))
 def fast_gelu(op: Call, x: Range, bias: Range | None = None) -> Range:
     """Gelu approximated by tanh, of a sum if there is a bias."""
-    return op.apply(gelu, x if bias is None else op.apply(add, x, bias), approximate="tanh")
+    total = x if bias is None else op.apply(add, x, bias)
+    if total.format.name == "float64":
+        # ONNX Runtime has no kernel for float64: its function body multiplies by 1 + tanh before it halves.
+        doubled = total.high > total.format.high / 2
+        op.report(ARITHMETIC_OVERFLOW, 0, total, doubled, gives=POSITIVE_INFINITY)
+    return op.apply(gelu, total, approximate="tanh")
 
 
 @operator("QuickGelu", domain=MICROSOFT, composed_of=(swish,))

@@ -106,7 +106,7 @@ def choices(index: Range, sizes: Sequence[int]) -> list[Choice] | None:
     result: list[Choice] = []
     for offset in itertools.product(*(range(int(width) + 1) for width in widths)):
         candidate = low + np.array(offset, np.int64)
-        possible = (candidate <= high).all(axis=-1)
+        possible = np.asarray((candidate <= high).all(axis=-1))
         candidate = np.minimum(candidate, high)
         result.append((np.where(candidate < 0, candidate + bounds, candidate), possible))
     return result
@@ -372,11 +372,9 @@ def _on_or_off(
     low, high, special = values.expanded()
     flags: Flags | None = None
     if values.has_special:
-        off, on = special.reshape(-1)
-        flags = np.where(must, np.uint8(0), off) | np.where(can, on, np.uint8(0))
+        off, on = (np.uint8(flag) for flag in special.reshape(-1))
+        flags = np.bitwise_or(np.where(must, np.uint8(0), off), np.where(can, on, np.uint8(0)))
     (off_low, on_low), (off_high, on_high) = low.reshape(-1), high.reshape(-1)
     new_low = np.minimum(np.where(must, np.inf, off_low), np.where(can, on_low, np.inf))
     new_high = np.maximum(np.where(must, -np.inf, off_high), np.where(can, on_high, -np.inf))
     return Range(values.format, shape, grid, new_low, new_high, flags)
-
-

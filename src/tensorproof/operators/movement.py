@@ -217,9 +217,7 @@ def split(op: Call, x: Range, sizes: Range | None = None) -> tuple[Range, ...]:
         whole = one_cell(affordable(x), (axis,))
         return tuple(moved(whole, replaced(shape_of(x), axis, length), whole.grid, lambda a: a) for length in lengths)
     ends = np.cumsum([smallest(length) for length in lengths])
-    return tuple(
-        slice_axis(x, axis, int(end) - smallest(length), int(end)) for end, length in zip(ends, lengths)
-    )
+    return tuple(slice_axis(x, axis, int(end) - smallest(length), int(end)) for end, length in zip(ends, lengths))
 
 
 def _equal_lengths(size: Size, parts: int) -> list[Size]:
@@ -267,7 +265,7 @@ def _repeated(x: Range, axis: int, count: Size, size: Size) -> Range:
         return moved(x, shape, x.grid, lambda a: a)
     starts = np.arange(smallest(count), dtype=np.int64)[:, None] * cuts[-1] + cuts[:-1]
     order = np.tile(np.arange(len(cuts) - 1), smallest(count))
-    return pick(x, axis, np.append(starts.reshape(-1), size), order)
+    return pick(x, axis, np.append(starts.reshape(-1), smallest(size)), order)
 
 
 @operator("Expand")

@@ -12,7 +12,7 @@ from tensorproof.errors import NotAnalysed
 from tensorproof.formats import INT64, Array
 from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.ranges.grid import concrete, largest
-from tensorproof.ranges.mixing import Mixture
+from tensorproof.ranges.axis_maps import Mixture
 from tensorproof.ranges.partial_sums import report_partial_sums
 from tensorproof.ranges.range import (
     CELL_BUDGET,

@@ -18,6 +18,8 @@ from tensorproof.formats import BY_ONNX_CODE, FLOAT8_E8M0, FLOAT32, FLOAT64, UIN
 from tensorproof.operators.casts import converted
 from tensorproof.operators.table import RESULT, UNDEFINED, Call, Mask, operator
 from tensorproof.ranges.elementwise import binary, corners, product
+from tensorproof.ranges.grid import counts
+from tensorproof.ranges.moving import moved
 from tensorproof.ranges.range import INFINITIES, NAN, POSITIVE_INFINITY, Flags, Range, align
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.cast_overflow import CAST_OVERFLOW
@@ -85,9 +87,7 @@ def reshaped(parameter: Range, shape: tuple[int, ...]) -> Range:
         return Range.constant(parameter.array.reshape(shape), parameter.format)
     cuts = [cut for cut, size in zip(parameter.grid, parameter.sizes) if size != 1]
     grid = tuple(None if size == 1 else cuts.pop(0) for size in shape)
-    cells = tuple(1 if cut is None else len(cut) - 1 for cut in grid)
-    low, high, special = (a.reshape(cells) for a in (parameter.low, parameter.high, parameter.special))
-    return Range(parameter.format, shape, grid, low, high, special)
+    return moved(parameter, shape, grid, lambda a: a.reshape(counts(grid)))
 
 
 def _spread_array(array: npt.NDArray[Any], shape: Sequence[int], axis: int, block: int) -> npt.NDArray[Any]:
@@ -155,9 +155,9 @@ def _quotient_range(x: Range, divisor: Range, formats: Sequence[Format]) -> Rang
     low, high = np.clip(low, FLOAT32.low, FLOAT32.high), np.clip(high, FLOAT32.low, FLOAT32.high)
     special: Flags | None = None
     if x.has_special:
-        special = aligned.specials[0]
-        flipped = ((special & np.uint8(INFINITIES)) != 0) & (aligned.lows[1] < 0)
-        special = special | np.where(flipped, np.uint8(INFINITIES), np.uint8(0))
+        flags = aligned.specials[0]
+        flipped = ((flags & np.uint8(INFINITIES)) != 0) & (aligned.lows[1] < 0)
+        special = flags | np.where(flipped, np.uint8(INFINITIES), np.uint8(0))
         empty = aligned.lows[0] > aligned.highs[0]
         low, high = np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
     return aligned.result(FLOAT32, low, high, special)
@@ -298,7 +298,8 @@ def _dynamic_zero_point(
     """Bounds of round(-min / scale), saturated."""
     if largest[0] == largest[1] and smallest[0] == smallest[1] and low == high:
         point = float(np.rint(FLOAT32.round_nearest(np.array(-smallest[0] / low))))
-        return (min(max(point, 0.0), 255.0),) * 2
+        point = min(max(point, 0.0), 255.0)
+        return point, point
     # 255 * -min / (max - min) grows as either extreme falls; three roundings in float32 lie between.
     spread_low, spread_high = largest[1] - smallest[1], largest[0] - smallest[0]
     least = 255.0 * -smallest[1] / spread_low if spread_low > 0 else 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorproof.formats import Array
 from tensorproof.operators.table import Call, operator
@@ -15,7 +16,7 @@ from tensorproof.ranges.sums import interval_product
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 from tensorproof.rules.exponential_overflow import EXPONENTIAL_OVERFLOW
 
-_COARSE = "gates share their operands: each is bounded on its own"
+_COARSE = "gates share their operands, and states are correlated over time: each is bounded on its own"
 
 #: Slopes and their products are followed up to this many numbers per step.
 SLOPES = 1 << 20
@@ -157,7 +158,7 @@ def _times(a: Box, b: Box) -> Box:
     return Box(term.low, term.high)
 
 
-def _ends(x: Box, upper: Array, lower: Array) -> Box:
+def _ends(x: Box, upper: npt.NDArray[np.bool_], lower: npt.NDArray[np.bool_]) -> Box:
     """Inputs moved to their upper or lower ends, for each unit on its own."""
     low, high = x.low[:, :, None], x.high[:, :, None]
     return Box(np.where(upper, high, low), np.where(lower, low, high))
@@ -192,28 +193,33 @@ def lstm(
     coupled = bool(op.attribute("input_forget", 0))
 
     def cell(weights: Weights, functions: Sequence[Activation]) -> Step:
-        def peephole(index: int, memory: Box) -> tuple[Term, ...]:
-            if weights.peepholes is None:
-                return ()
-            return (product(weights.peepholes.units(index * n, (index + 1) * n), memory),)
+        def sums(inputs: Inputs, hidden: Box) -> tuple[Term, ...]:
+            return inputs.term, layer.recurrent(hidden, weights.recurrent), *weights.biases
+
+        def seeing(index: int, terms: Sequence[Term], memory: Box) -> Box:
+            """A gate that sees the memory through its peephole."""
+            part = index * n, (index + 1) * n
+            assert weights.peepholes is not None
+            seen = product(weights.peepholes.units(*part), memory)
+            return arithmetic.activated(functions[0], arithmetic.total(*(term.units(*part) for term in terms), seen))
 
         def step(inputs: Inputs, state: State) -> State:
             hidden, memory = state
-            recurrent = layer.recurrent(hidden, weights.recurrent)
-
-            def gate(index: int, function: Activation, *more: Term) -> Box:
-                part = index * n, (index + 1) * n
-                own = inputs.term.units(*part), recurrent.units(*part), *(bias.units(*part) for bias in weights.biases)
-                return arithmetic.activated(function, arithmetic.total(*own, *more))
-
-            gain = gate(0, functions[0], *peephole(0, memory))
-            value = gate(3, functions[1])
+            terms = sums(inputs, hidden)
+            if weights.peepholes is None:
+                total = arithmetic.total(*terms)
+                gates = arithmetic.activated(functions[0], total.units(0, 3 * n))
+                gain, output, keep = (gates.units(k * n, (k + 1) * n) for k in range(3))
+                value = total.units(3 * n, 4 * n)
+            else:
+                gain, output, keep = seeing(0, terms, memory), None, seeing(2, terms, memory)
+                value = arithmetic.total(*(term.units(3 * n, 4 * n) for term in terms))
+            value = arithmetic.activated(functions[1], value)
             if coupled:
                 updated = arithmetic.mixed(gain, memory, value)
             else:
-                keep = gate(2, functions[0], *peephole(2, memory))
                 updated = arithmetic.remembered(keep, memory, gain, value)
-            output = gate(1, functions[0], *peephole(1, updated))
+            output = seeing(1, terms, updated) if output is None else output
             return arithmetic.times(output, arithmetic.activated_memory(functions[2], updated)), updated
 
         return step

@@ -2,7 +2,7 @@
 
 Runtimes evaluate the coordinate formulas in float32 with integer lengths, the standard's reference in float64 with
 fractional ones. Where the two read other elements, both are possible; where they read the same ones, the difference of
-their coordinates is part of the rounding error.
+their coordinates is part of the rounding error. Weights are those of float32 coordinates whatever the tensor's format.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tensorproof.errors import NotAnalysed
 from tensorproof.formats import UINT8, Array
 from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.ranges.grid import Span
-from tensorproof.ranges.mixing import Mixture
+from tensorproof.ranges.axis_maps import Mixture
 from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Range
 from tensorproof.ranges.sums import summation_error
 from tensorproof.ranges.windows import NOTHING, Integers
@@ -132,7 +132,9 @@ def rows_of(axis: Axis, method: Method, x: Array) -> Rows:
     else:
         stretch = min(axis.scale, 1.0) if method.antialias else 1.0
         radius = 1 if method.mode == "linear" else 2
-        reach = int(np.ceil(radius / stretch))
+        reach = int(np.ceil(radius / stretch)) if len(x) else radius
+        if reach * len(x) > LONGEST_AXIS:
+            raise NotAnalysed("the filter of an axis is too long")
         elements = np.floor(x).astype(np.int64)[:, None] + np.arange(1 - reach, reach + 1)
         distance = (elements - x[:, None]) * stretch
         if method.mode == "linear":
@@ -145,6 +147,11 @@ def rows_of(axis: Axis, method: Method, x: Array) -> Rows:
             total = weights.sum(axis=1, keepdims=True)
             weights = weights / np.where(total == 0, 1.0, total)
         elements = np.clip(elements, 0, axis.size - 1)
+        # Taps beyond the ends read the same element: its weights add up before their signs matter.
+        for tap in range(1, elements.shape[1]):
+            again = elements[:, tap] == elements[:, tap - 1]
+            weights[:, tap] += np.where(again, weights[:, tap - 1], 0.0)
+            weights[:, tap - 1] = np.where(again, 0.0, weights[:, tap - 1])
     elements = np.where(outside[:, None], NOTHING, elements)
     return Rows(elements, np.where(outside[:, None], 0.0, weights), outside)
 
@@ -160,19 +167,18 @@ def resample(op: Call, x: Range, axes: Sequence[Axis], method: Method) -> Range:
             raise NotAnalysed("an axis without elements is made larger")
         if axis.output > LONGEST_AXIS:
             raise NotAnalysed("an axis is too long")
-        kind = np.float64 if x.format.name == "float64" else np.float32
         exact = coordinates(axis, method.transformation, np.float64, fractional=True)
-        rounded = coordinates(axis, method.transformation, kind, fractional=False)
+        rounded = coordinates(axis, method.transformation, np.float32, fractional=False)
         first, second = rows_of(axis, method, exact), rows_of(axis, method, rounded)
-        rows = [first] if _agree(first, second) else [first, second]
+        apart = np.abs(exact - rounded)
+        same = _agree(first, second) and bool((apart <= 2.0**-18 * (np.abs(exact) + 1)).all())
+        rows = [first] if same or (method.mode == "nearest" and _agree(first, second)) else [first, second]
         if method.nearest == "simple":
             rows.append(rows_of(axis, _with_floor(method), exact))
         if method.mode != "nearest" and len(exact):
             taps = first.elements.shape[1]
             terms *= taps
-            spread = np.abs(exact - rounded) if len(rows) == 1 else np.zeros(1)
-            unit = 2.0**-53 if kind is np.float64 else 2.0**-24
-            delta = float(spread.max()) + 4 * unit * (float(np.abs(exact).max()) + 1)
+            delta = (float(apart.max()) if len(rows) == 1 else 0.0) + 2.0**-22 * (float(np.abs(exact).max()) + 1)
             drift = drift + _steepness(method, first) * delta
         mixture.apply_any(axis.number, [(r.elements, r.weights, r.outside) for r in rows], method.extrapolation)
     return _rounded(op, x, mixture, terms, float(drift))
@@ -215,7 +221,12 @@ def _rounded(op: Call, x: Range, mixture: Mixture, terms: int, drift: float) -> 
     return mixture.range(x, low - error, high + error, special)
 
 
-@operator("Resize", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+@operator(
+    "Resize",
+    error=CORRECT,
+    overflow=ACCUMULATION_OVERFLOW,
+    coarse="where the standard and its reference evaluator disagree about fractional lengths, both results are kept",
+)
 def resize(op: Call, x: Range, *operands: Range | None) -> Range:
     """Nearest moves data, linear stays inside the hull of neighbours, cubic overshoots it by its negative weights."""
     roi, scales, sizes = (*operands, None, None, None)[:3]
@@ -260,14 +271,14 @@ def _resized(
     if sizes is not None and sizes.shape != (0,):
         wanted = sizes.integers()
         if wanted is None:
-            return _unknown_size(x, axes, method)
+            return _unknown_size(x, axes, _spans(sizes, [1] * len(axes)), method)
         plan = _from_sizes(op, x.sizes, axes, [int(v) for v in wanted])
         return resample(op, x, _axes_of(x, axes, plan, regions), method)
     factors = None if scales is None else scales.values()
     if factors is None:
         if scales is None:
             raise NotAnalysed("neither scales nor sizes are given")
-        return _unknown_size(x, axes, method)
+        return _unknown_size(x, axes, _spans(scales, [x.sizes[axis] for axis in axes]), method)
     # floor(size * scale) in float32 or in float64: where they differ, both sizes are possible.
     narrow, wide = (
         [(int(np.floor(kind(x.sizes[a]) * kind(f))), float(f)) for a, f in zip(axes, factors)]
@@ -306,7 +317,21 @@ def _from_sizes(op: Call, shape: Sequence[int], axes: Sequence[int], wanted: Seq
     return [(int(scale * shape[a] + 0.5), scale) for a in axes]
 
 
-def _unknown_size(x: Range, axes: Sequence[int], method: Method) -> Range:
+def _spans(factors: Range, sizes: Sequence[int]) -> list[Span]:
+    """Output sizes from ranges of sizes, or of scales that multiply the given ones."""
+    low, high, _ = factors.expanded()
+    if factors.has_special or low.shape != (len(sizes),) or not (low > 0).all():
+        raise NotAnalysed("scales or sizes may not be positive")
+    spans: list[Span] = []
+    for first, last, size in zip(low, high, sizes):
+        # One more or one less covers the rounding of size * scale.
+        spans.append(Span(max(0, int(min(first * size, LONGEST_AXIS)) - 1), int(min(last * size, LONGEST_AXIS)) + 1))
+        if last * size > LONGEST_AXIS:
+            raise NotAnalysed("scales or sizes have no useful bound")
+    return spans
+
+
+def _unknown_size(x: Range, axes: Sequence[int], spans: Sequence[Span], method: Method) -> Range:
     """The hull of everything that any size can give."""
     if method.exclude_outside:
         raise NotAnalysed("exclude_outside with a size that is not known")
@@ -322,7 +347,8 @@ def _unknown_size(x: Range, axes: Sequence[int], method: Method) -> Range:
         low, high = np.minimum(low, method.extrapolation), np.maximum(high, method.extrapolation)
     error = 2.0**-8 * np.maximum(np.abs(low), np.abs(high)) if method.mode != "nearest" else 0.0
     assert x.shape is not None
-    shape = tuple(Span(0, None) if axis in axes else size for axis, size in enumerate(x.shape))
+    resized = dict(zip(axes, spans))
+    shape = tuple(resized.get(axis, size) for axis, size in enumerate(x.shape))
     if method.mode != "nearest":
         special = np.where(special & INFINITIES, np.uint8(SPECIALS), special)
     return Range(x.format, shape, hull.grid, low - error, high + error, special)

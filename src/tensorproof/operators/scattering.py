@@ -7,8 +7,8 @@ place within reach keeps its value or takes any of the updates, as often as ther
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,22 +16,12 @@ import numpy.typing as npt
 from tensorproof.errors import UnknownShape
 from tensorproof.formats import Array, Format
 from tensorproof.operators.indexing import Choice, as_tuples, choices, reach
-from tensorproof.operators.table import CORRECT, RESULT, Call, operator
-from tensorproof.ranges.elementwise import binary, corners, increasing, product
-from tensorproof.ranges.grid import Cuts, cell_sizes, largest, smallest, union
-from tensorproof.ranges.moving import (
-    Integers,
-    affordable,
-    folded,
-    known_axis,
-    moved,
-    one_cell,
-    shape_of,
-    slice_axis,
-    tidy,
-)
-from tensorproof.ranges.range import CELL_BUDGET, INFINITIES, NAN, Range
-from tensorproof.ranges.sums import product_growth, report_partial_overflow
+from tensorproof.operators.table import CORRECT, Call, operator
+from tensorproof.ranges.grid import smallest, union
+from tensorproof.ranges.hits import Updates, combined, product_error, report_growth, sum_error, within_box
+from tensorproof.ranges.moving import Integers, affordable, folded, known_axis, shape_of, slice_axis
+from tensorproof.ranges.range import CELL_BUDGET, Flags, Range
+from tensorproof.ranges.sums import report_partial_overflow
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 #: A place that is hit more often than this is treated as hit by any number of updates.
@@ -59,7 +49,7 @@ def scatter_elements(op: Call, x: Range, index: Range, updates: Range) -> Range:
                 return result
     box = [_whole_axis(x, other, smallest(n)) for other, n in enumerate(shape_of(index))]
     box[axis] = _reached(x, axis, index)
-    return _within_box(op, affordable(x), box, _Updates.of(updates, (axis,)), reduction)
+    return within_box(op, affordable(x), box, Updates.of(updates, (axis,)), reduction)
 
 
 @operator("Scatter")
@@ -90,8 +80,8 @@ def scatter_nd(op: Call, x: Range, index: Range, updates: Range) -> Range:
     box: list[tuple[int, int] | None] = [None] * x.rank
     for i in range(depth):
         box[i] = _reached(x, i, slice_axis(index, lead, i, i + 1))
-    spread = _Updates.of(updates, range(lead)).with_leading_axes(lead, depth)
-    return _within_box(op, affordable(x), box, spread, reduction)
+    spread = Updates.of(updates, range(lead)).with_leading_axes(lead, depth)
+    return within_box(op, affordable(x), box, spread, reduction)
 
 
 @operator("TensorScatter")
@@ -123,7 +113,7 @@ def tensor_scatter(op: Call, x: Range, updates: Range, starts: Range | None = No
     # A position before the axis is not defined; one that runs over its end starts again at the front.
     if low >= 0 and (not circular or high + length <= size):
         box[axis] = min(low, size), min(high + length, size)
-    return _within_box(op, affordable(x), box, _Updates.of(updates, (axis,)), "none")
+    return within_box(op, affordable(x), box, Updates.of(updates, (axis,)), "none")
 
 
 # -- positions that are known ----------------------------------------------------------------------------------------
@@ -177,7 +167,7 @@ class _Events:
     hits: Integers
 
 
-def _assigned(array: np.ndarray, lead: int, place: Integers, updates: np.ndarray) -> np.ndarray:
+def _assigned(array: npt.NDArray[Any], lead: int, place: Integers, updates: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Constants: the array with rows replaced (the last one counts where a place is hit twice)."""
     result = array.reshape(math.prod(array.shape[:lead]), -1).copy()
     result[place] = updates.reshape(len(place), -1)
@@ -187,14 +177,14 @@ def _assigned(array: np.ndarray, lead: int, place: Integers, updates: np.ndarray
 class _Flat:
     """Bounds of a tensor as rows that can be written to."""
 
-    def __init__(self, format: Format, low: Array, high: Array, special: np.ndarray) -> None:
+    def __init__(self, format: Format, low: Array, high: Array, special: Flags) -> None:
         self.format = format
         self.low, self.high, self.special = low, high, special
 
     @classmethod
     def of(cls, x: Range, rows: int) -> _Flat:
-        low, high, special = (a.reshape(rows, -1).copy() for a in (x.low, x.high, x.special))
-        return cls(x.format, low, high, special)
+        low, high = (a.reshape(rows, -1).copy() for a in (x.low, x.high))
+        return cls(x.format, low, high, x.special.reshape(rows, -1).copy())
 
     def rows(self, index: Integers) -> Range:
         return Range.elements(self.format, self.low[index], self.high[index], self.special[index])
@@ -220,7 +210,7 @@ class _Flat:
             now = turn == number
             target, source = place[now], updates.rows(events.source[now])
             before = self.rows(target)
-            result = _combined(before, source, reduction)
+            result = combined(before, source, reduction)
             joined, is_certain = before.join(result), events.is_certain[now][:, None]
             self.low[target] = np.where(is_certain, result.low, joined.low)
             self.high[target] = np.where(is_certain, result.high, joined.high)
@@ -233,65 +223,19 @@ class _Flat:
             return
         # A single hit is one correctly rounded operation, which the engine rounds itself.
         several = np.broadcast_to(hits[:, None] > 1, self.low.shape)
-        count = np.broadcast_to(hits[:, None], self.low.shape)
+        count = np.broadcast_to(hits[:, None].astype(np.float64), self.low.shape)
         exact = Range.elements(self.format, self.low, self.high)
         if reduction == "add":
-            error = _sum_error(op, self.format, count, size)
-            report_partial_overflow(
-                op, exact, np.where(several, below, 0.0), np.where(several, above, 0.0), self.format
-            )
+            error = sum_error(op, self.format, count, size)
+            report_partial_overflow(op, exact, np.where(several, below, 0.0), np.where(several, above, 0.0), self.format)
         else:
-            error = _product_error(op, self.format, count, exact.magnitude(), growth)
-            _report_growth(op, exact, np.where(several, start * growth, 0.0))
+            error = product_error(op, self.format, count, exact.magnitude(), growth)
+            report_growth(op, exact, np.where(several, start * growth, 0.0))
         if not self.format.is_float:
             several = np.ones_like(several)
         empty = self.low > self.high
         self.low = np.where(empty | ~several, self.low, self.low - error)
         self.high = np.where(empty | ~several, self.high, self.high + error)
-
-
-def _combined(a: Range, b: Range, reduction: str) -> Range:
-    """One update of every element."""
-    if reduction == "add":
-        return binary(a, b, increasing(np.add), np.add)
-    if reduction == "mul":
-        return binary(a, b, corners(product), np.multiply)
-    function = np.maximum if reduction == "max" else np.minimum
-    return binary(a, b, increasing(function), function)
-
-
-def _sum_error(op: Call, format: Format, additions: Array | int, magnitude: Array) -> Array:
-    """The error of additions one after the other, in any order, each rounded into the tensor's own format.
-
-    n u sum|terms| to first order (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2); sums do not
-    underflow unless the target flushes.
-    """
-    roundoff = format.unit_roundoff if format.is_float else 0.0
-    flushed = format.smallest_normal if format.is_float and op.target.flushes_results else 0.0
-    error = product_growth(additions, roundoff) * magnitude + np.asarray(additions) * flushed
-    return error + _own_error(additions, magnitude, format)
-
-
-def _product_error(op: Call, format: Format, factors: Array | int, magnitude: Array, growth: Array) -> Array:
-    """The error of products one after the other; what underflow loses is multiplied by the factors that follow."""
-    if not format.is_float:
-        return _own_error(factors, magnitude, format)
-    lost = format.smallest_normal if op.target.flushes_results else format.smallest_subnormal
-    error = product_growth(factors, format.unit_roundoff) * magnitude
-    return error + np.asarray(factors) * lost * growth + _own_error(factors, magnitude, format)
-
-
-def _own_error(steps: Array | int, magnitude: Array, format: Format) -> Array:
-    """The error of the analysis itself, which computes in float64; integers up to 2^53 are exact."""
-    error = (np.asarray(steps) + 1.0) * 2.0**-52 * magnitude
-    return error if format.is_float else np.where(magnitude > 2.0**53, np.ceil(error), 0.0)
-
-
-def _report_growth(op: Call, result: Range, largest_partial: Array) -> None:
-    """Report products whose partial products can leave the format, even where the products themselves come back."""
-    if result.format.is_float:
-        over = largest_partial > result.format.high
-        op.report(ACCUMULATION_OVERFLOW, RESULT, result, over, gives=INFINITIES | NAN)
 
 
 # -- positions that are not known ------------------------------------------------------------------------------------
@@ -309,119 +253,3 @@ def _reached(x: Range, axis: int, index: Range) -> tuple[int, int] | None:
         return None
     first, last = reach(index, size)
     return first, last + 1
-
-
-@dataclass
-class _Updates:
-    """The updates that can reach a place: their hull, and the sums of their negative, positive and absolute values."""
-
-    hull: Range
-    negative: Array
-    positive: Array
-    absolute: Array
-    count: int
-
-    @classmethod
-    def of(cls, updates: Range, axes: Sequence[int]) -> _Updates:
-        """Updates whose places along `axes` are not known."""
-        updates = affordable(updates)
-        weights = np.ones(())
-        count = 1
-        for axis in axes:
-            size = largest(shape_of(updates)[axis])
-            if size is None:
-                raise UnknownShape("the number of updates is not known")
-            count *= size
-            known = isinstance(shape_of(updates)[axis], int)
-            widths = cell_sizes(updates.grid, shape_of(updates), axis) if known else np.array([size])
-            weights = weights * widths.reshape([-1 if i == axis else 1 for i in range(updates.rank)])
-        along = tuple(axes)
-        parts = np.minimum(updates.low, 0.0), np.maximum(updates.high, 0.0), updates.magnitude()
-        sums = [(part * weights).sum(axis=along, keepdims=True) for part in parts]
-        return cls(one_cell(updates, along), sums[0], sums[1], sums[2], count)
-
-    def with_leading_axes(self, old: int, new: int) -> _Updates:
-        """The same with the first `old` axes, all of one cell, replaced by `new` ones."""
-
-        def swapped(array: np.ndarray) -> np.ndarray:
-            return array.reshape((1,) * new + array.shape[old:])
-
-        shape, grid = shape_of(self.hull), self.hull.grid
-        hull = moved(self.hull, (*([1] * new), *shape[old:]), (*([None] * new), *grid[old:]), swapped)
-        return _Updates(hull, swapped(self.negative), swapped(self.positive), swapped(self.absolute), self.count)
-
-    def over(self, x: Range) -> _Updates:
-        """The same, said of the shape of `x`: their cells along unknown places stand for all places there."""
-        hull = moved(self.hull, x.shape, self.hull.grid, lambda a: a)
-        return _Updates(hull, self.negative, self.positive, self.absolute, self.count)
-
-
-def _within_box(
-    op: Call, x: Range, box: Sequence[tuple[int, int] | None], updates: _Updates, reduction: str
-) -> Range:
-    """`x` where every place inside a box of positions may be hit by any of the updates, or by none."""
-    inside = x
-    for axis, ends in enumerate(box):
-        if ends is not None:
-            inside = slice_axis(inside, axis, *ends)
-    if 0 in shape_of(inside):
-        return x
-    inside = _perhaps_hit(op, inside, updates.over(inside), reduction)
-    where: list[slice] = []
-    for axis, ends in enumerate(box):
-        start, stop = ends or (0, smallest(shape_of(x)[axis]))
-        cuts: Cuts = inside.grid[axis]
-        if ends is None:
-            x = x.refine(axis, cuts)
-            where.append(slice(None))
-            continue
-        within = np.array([start, stop]) if cuts is None else cuts + start
-        x = x.refine(axis, tidy(np.unique([0, *within, smallest(shape_of(x)[axis])])))
-        boundaries = x.grid[axis]
-        if boundaries is None:
-            where.append(slice(None))
-        else:
-            where.append(slice(int(np.searchsorted(boundaries, start)), int(np.searchsorted(boundaries, stop))))
-    low, high, special = x.low.copy(), x.high.copy(), x.special.copy()
-    place = tuple(where)
-    low[place], high[place], special[place] = inside.low, inside.high, inside.special
-    return x.replace(low, high, special)
-
-
-def _perhaps_hit(op: Call, x: Range, updates: _Updates, reduction: str) -> Range:
-    """Every element of `x`, hit by any of the updates or by none."""
-    hull, count = updates.hull, updates.count
-    if reduction == "none":
-        return x.join(hull)
-    if reduction in ("max", "min"):
-        return x.join(_combined(x, hull, reduction))
-    size = x.replace(np.zeros_like(x.low), x.magnitude(), None)
-    if reduction == "add":
-        result = _combined(x, hull.replace(updates.negative, updates.positive, hull.special), "add")
-        total = _combined(size, hull.replace(updates.absolute, updates.absolute, None), "add").high
-        error = _sum_error(op, x.format, count, total)
-        start = x.replace(np.minimum(x.low, 0.0), np.maximum(x.high, 0.0), None)
-        partial = _combined(start, hull.replace(updates.negative, updates.positive, None), "add")
-        if count > 1:
-            report_partial_overflow(op, result, partial.low, partial.high, x.format)
-    else:
-        most = np.maximum(hull.magnitude(), 1.0) ** count
-        result = _combined(x, hull.replace(*_powers(hull, most, count), hull.special), "mul")
-        growth = hull.replace(most, most, None)
-        one = x.replace(np.ones_like(x.low), np.ones_like(x.low), None)
-        error = _product_error(op, x.format, count, result.magnitude(), _combined(one, growth, "mul").high)
-        if count > 1:
-            _report_growth(op, result, _combined(size, growth, "mul").high)
-    if count <= 1 and x.format.is_float:
-        return result
-    empty = result.low > result.high
-    low, high = np.where(empty, np.inf, result.low - error), np.where(empty, -np.inf, result.high + error)
-    return result.replace(low, high, result.special)
-
-
-def _powers(factor: Range, most: Array, count: int) -> tuple[Array, Array]:
-    """Bounds of the product of up to `count` factors; none at all is 1."""
-    low, high = np.minimum(factor.low, 1.0), np.maximum(factor.high, 1.0)
-    if count <= 1:
-        return low, high
-    return np.where(low >= 0, low**count, -most), np.where(low >= 0, high**count, most)

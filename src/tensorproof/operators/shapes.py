@@ -132,7 +132,7 @@ def _sequence(op: Call, start: Range, limit: Range, delta: Range, inner: Format)
     if all(value is not None for value in exact):
         first, last, step = (int(value.reshape(())) for value in exact if value is not None)
         if step and len(range(first, last, step)) <= FOLD_LIMIT:
-            return Range.constant(np.arange(first, last, step, np.int64).astype(format.dtype), format)
+            return Range.constant(np.arange(first, last, step, dtype=np.int64).astype(format.dtype), format)
     a, b, d = ((float(x.low.min()), float(x.high.max())) for x in (start, limit, delta))
     steps = _without_zero(*d, inner.smallest_subnormal if format.is_float else 1.0)
     lengths = {n for step in steps for first in a for last in b for n in _lengths(first, last, step, inner)}
@@ -170,11 +170,11 @@ def _lengths(start: float, limit: float, step: float, format: Format) -> set[int
     difference = Fraction(limit) - Fraction(start)
     quotients = {difference / Fraction(step)}
     if format.is_float:
-        rounded = float(format.round_nearest(np.float64(limit) - np.float64(start)))
+        rounded = float(format.round_nearest(np.array(limit - start)))
         for numerator in (limit - start, rounded):
             with np.errstate(all="ignore"):
                 quotient = float(np.float64(numerator) / np.float64(step))
-            both = quotient, float(format.round_nearest(np.float64(quotient)))
+            both = quotient, float(format.round_nearest(np.array(quotient)))
             quotients |= {Fraction(q) for q in both if np.isfinite(q)}
     return {max(math.ceil(q), 0) for q in quotients}
 

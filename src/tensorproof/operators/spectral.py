@@ -17,7 +17,8 @@ from tensorproof.formats import BY_ONNX_CODE, FLOAT32, FLOAT64, Array
 from tensorproof.operators.arithmetic import mul
 from tensorproof.operators.casts import converted
 from tensorproof.operators.table import CORRECT, Call, operator
-from tensorproof.ranges.grid import Cuts, Grid, Span, cell_sizes, concrete
+from tensorproof.ranges.grid import Cuts, Span, cell_sizes, concrete
+from tensorproof.ranges.moving import moved
 from tensorproof.ranges.range import CELL_BUDGET, INFINITIES, NAN, SPECIALS, Flags, Range
 from tensorproof.ranges.sums import report_partial_overflow, summation_error
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
@@ -46,6 +47,8 @@ def dft(op: Call, x: Range, dft_length: Range | None = None, axis: Range | None 
     size = concrete((x.shape[number],))[0]
     lengths = op.integers("dft_length", dft_length)
     length = lengths[0] if lengths else 2 * (size - 1) if inverse and onesided else size
+    if inverse and onesided and op.target is ONNXRUNTIME_CPU and length // 2 + 1 != size:
+        raise NotAnalysed("ONNX Runtime cuts and pads half spectra differently from the standard")
     return _transformed(op, x, number, length, inverse=inverse, onesided=onesided)
 
 
@@ -63,9 +66,7 @@ def stft(op: Call, signal: Range, frame_step: Range, window: Range | None = None
         raise NotAnalysed("the frames have no length or step")
     frames = _frames(signal, step, length, max((samples - length) // step + 1, 0))
     if window is not None:
-        grid: Grid = (None, None, window.grid[0], None)
-        low, high, special = (a.reshape(1, 1, -1, 1) for a in (window.low, window.high, window.special))
-        weights = Range(window.format, (1, 1, length, 1), grid, low, high, special)
+        weights = moved(window, (1, 1, length, 1), (None, None, window.grid[0], None), lambda a: a.reshape(1, 1, -1, 1))
         frames = op.apply(mul, frames, weights)
     return _transformed(op, frames, 2, length, inverse=False, onesided=bool(op.attribute("onesided", 1)))
 
@@ -84,8 +85,7 @@ def _frames(signal: Range, step: int, length: int, count: int) -> Range:
         index = np.arange(count)[:, None] * step + np.arange(length)
         middle = (_every(count), _every(length))
     grid = (signal.grid[0], *middle, signal.grid[2])
-    low, high, special = (a[:, index] for a in (signal.low, signal.high, signal.special))
-    return Range(signal.format, shape, grid, low, high, special)
+    return moved(signal, shape, grid, lambda a: a[:, index])
 
 
 def _every(size: int) -> Cuts:
@@ -103,12 +103,11 @@ def _transformed(op: Call, x: Range, axis: int, length: int, *, inverse: bool, o
     outputs = length // 2 + 1 if onesided and not inverse else length
     x = x.refine_fully(x.rank - 1)
     # (..., axis, ..., parts) to (rest..., parts, axis): what is summed stands last.
-    low, high, special = (_summed_last(a, axis) for a in (x.low, x.high, x.special))
+    starts, sizes = _used_cells(x, axis, used)
+    low, high = (np.moveaxis(end, axis, -1)[..., : len(starts)] for end in (x.low, x.high))
+    special = np.moveaxis(x.special, axis, -1)[..., : len(starts)]
     empty = low > high
     low, high = np.where(empty, 0.0, low), np.where(empty, 0.0, high)
-    cuts = x.grid[axis]
-    starts, sizes = _used_cells(cuts, cell_sizes(x.grid, x.shape, axis), used)
-    low, high, special = (a[..., : len(starts)] for a in (low, high, special))
     magnitude = (np.maximum(np.abs(low), np.abs(high)) * sizes).sum(axis=(-1, -2))
     weights = np.ones(used)
     if to_real:
@@ -116,7 +115,7 @@ def _transformed(op: Call, x: Range, axis: int, length: int, *, inverse: bool, o
         weights[1 : (length + 1) // 2] = 2.0
     components = _components(parts, inverse=inverse, to_real=to_real)
     if outputs * used <= _COEFFICIENTS:
-        result = _interval_transform(low, high, starts, weights, components, outputs, length, inverse, to_real)
+        result = _interval_transform(low, high, starts, weights, components, outputs, length)
     else:
         # One cell for all frequencies: each is a sum of inputs with coefficients of size at most 1 (2 for half spectra).
         reach = (magnitude * float(weights.max(initial=1.0)))[..., None, None]
@@ -144,15 +143,13 @@ def _growth_on_the_way(op: Call, length: int) -> float:
     return 4.0 ** int(2 * length).bit_length()
 
 
-def _summed_last(array: npt.NDArray[np.generic], axis: int) -> npt.NDArray[np.generic]:
-    return np.moveaxis(array, axis, -1)
-
-
-def _used_cells(cuts: Cuts, sizes: npt.NDArray[np.int64], used: int) -> tuple[npt.NDArray[np.int64], Array]:
-    """Where the cells start that hold the first `used` elements, and how many of them each holds."""
+def _used_cells(x: Range, axis: int, used: int) -> tuple[npt.NDArray[np.int64], Array]:
+    """Where the cells start that hold the first `used` elements of an axis, and how many of them each holds."""
+    cuts, shape = x.grid[axis], x.shape
+    assert shape is not None
     starts = np.zeros(1, np.int64) if cuts is None else cuts[:-1]
     starts = starts[starts < used]
-    ends = np.minimum(starts + sizes[: len(starts)], used)
+    ends = np.minimum(starts + cell_sizes(x.grid, shape, axis)[: len(starts)], used)
     return starts, (ends - starts).astype(np.float64)
 
 
@@ -176,8 +173,6 @@ def _interval_transform(
     components: tuple[_Component, ...],
     outputs: int,
     length: int,
-    inverse: bool,
-    to_real: bool,
 ) -> tuple[Array, Array]:
     """Bounds (rest..., outputs, components) of the sums over parts and cells, some rows of coefficients at a time."""
     used = len(weights)
@@ -189,7 +184,7 @@ def _interval_transform(
     for first in range(0, outputs, rows):
         here = slice(first, min(first + rows, outputs))
         turns = np.outer(np.arange(here.start, here.stop), np.arange(used)) % length
-        angles = turns * (2.0 * np.pi / length)
+        angles: Array = turns.astype(np.float64) * (2.0 * np.pi / length)
         for number, component in enumerate(components):
             for part, (sign, function) in enumerate(component):
                 coefficients = sign * function(angles) * weights

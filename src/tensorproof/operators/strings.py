@@ -98,7 +98,8 @@ def tfidf_vectorizer(op: Call, x: Range) -> Range:
     if not rows:
         return Range.elements(FLOAT32, least.reshape(size), most.reshape(size))
     if isinstance(rows[0], int):
-        return Range.elements(FLOAT32, *(np.broadcast_to(a, (rows[0], size)) for a in (least, most)))
+        each = rows[0], size
+        return Range.elements(FLOAT32, np.broadcast_to(least, each), np.broadcast_to(most, each))
     return Range.uniform(shape, FLOAT32, float(least.min(initial=0.0)), float(most.max(initial=0.0)))
 
 
@@ -140,8 +141,8 @@ def _counts(op: Call, x: Range, indexes: npt.NDArray[np.int64], size: int) -> tu
             places = length - step * (n - 1)
             if places > 0 and len(grams):
                 low, high = _matches(tokens, grams, step, places)
-                np.add.at(least, (slice(None), targets), low)
-                np.add.at(most, (slice(None), targets), high)
+                np.add.at(least.T, targets, low.T)
+                np.add.at(most.T, targets, high.T)
     return least, most
 
 
@@ -151,7 +152,10 @@ def _tokens(x: Range) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
         return None
     rows = x.sizes[0] if len(x.sizes) == 2 else 1
     if x.format is STRING:
-        return None if x.array is None else (x.array.reshape(rows, -1),) * 2
+        if x.array is None:
+            return None
+        texts = x.array.reshape(rows, -1)
+        return texts, texts
     low, high, _ = x.expanded()
     return low.reshape(rows, -1), high.reshape(rows, -1)
 

@@ -299,7 +299,7 @@ def _complete(call: Call, result: Any, operands: Sequence[Abstract | None]) -> A
         return result
     # No operand was NaN: infinities that are legal met in a way that is not.
     made = (result.special & np.uint8(NAN)) != 0
-    if not any(hazard.gives for hazard in call.hazards):
+    if not any(hazard.gives & (NAN | UNDEFINED) for hazard in call.hazards):
         call.report(INVALID_ON_INFINITY, RESULT, result, made, gives=NAN)
     return result.replace(result.low, result.high, result.special & np.uint8(INFINITIES))
 
@@ -317,7 +317,7 @@ def _finish(call: Call, x: Range) -> Range:
         ends = entry.codomain[0] - overshoot, entry.codomain[1] + overshoot
         low, high = np.clip(low, *ends), np.clip(high, *ends)
     if call.target.flushes_results:
-        low, high = _flush(low, high, x.format)
+        low, high = flushed(low, high, x.format)
     if x.has_special:
         empty = x.low > x.high
         low, high = np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
@@ -350,8 +350,8 @@ def _round_outward(call: Call, x: Range) -> tuple[Array, Array]:
 _NO_EXTRA = FunctionError()
 
 
-def _flush(low: Array, high: Array, fmt: Format) -> tuple[Array, Array]:
-    """Results below the smallest normal number may become zero."""
+def flushed(low: Array, high: Array, fmt: Format) -> tuple[Array, Array]:
+    """Bounds of values that become zero, or may, where they lie below the smallest normal number."""
     low = np.where((low > 0) & (low < fmt.smallest_normal), 0.0, low)
     high = np.where((high < 0) & (high > -fmt.smallest_normal), 0.0, high)
     return low, high
@@ -359,7 +359,9 @@ def _flush(low: Array, high: Array, fmt: Format) -> tuple[Array, Array]:
 
 def _wrap(x: Range) -> Range:
     """Integer results that leave their format wrap around: any value of the format."""
-    outside = (x.low < x.format.low) | (x.high > x.format.high)
+    # The largest 64-bit integers are no float64 numbers: a bound at the number above them may stand for one that wraps.
+    above = x.high >= x.format.high if x.format.bits == 64 else x.high > x.format.high
+    outside = (x.low < x.format.low) | above
     if not outside.any():
         return x
     return x.replace(np.where(outside, x.format.low, x.low), np.where(outside, x.format.high, x.high), x.special)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import FLOAT32, Array, Format
+from tensorproof.formats import FLOAT32, FLOAT64, Array, Format
 from tensorproof.operators.table import RESULT, UNDEFINED, Call
 from tensorproof.ranges.range import NAN, SPECIALS, Range
 from tensorproof.ranges.sums import interval_product, summation_error
@@ -240,8 +240,8 @@ class Arithmetic:
         self.is_bounded = True
         #: The memory at the start of a number of steps that are taken at once.
         self.origin: tuple[Box, float] | None = None
-        flushes = op.target.flushes_results or op.target.flushes_operands
-        self.tiny = format.smallest_normal if flushes else format.smallest_subnormal
+        self.flushes = op.target.flushes_results or op.target.flushes_operands
+        self.tiny = format.smallest_normal if self.flushes else format.smallest_subnormal
         self.roundoff = format.unit_roundoff + 2.0**-53
         wide = op.target.accumulates_wide or op.target.keeps_chains_wide
         #: Digits in which a memory may be kept between two steps.
@@ -328,9 +328,12 @@ class Arithmetic:
         return Box(np.clip(box.low, least, most), np.clip(box.high, least, most))
 
     def times(self, a: Box, b: Box) -> Box:
-        """A rounded product."""
+        """A product, rounded to nearest: monotone, so that factors up to 1 never enlarge the other one."""
         term = product(a, b)
-        return self.rounded(term.low, term.high, self.roundoff * term.magnitude + self.tiny)
+        exact = 2 * self.format.digits <= FLOAT64.digits
+        error = (0.0 if exact else 2.0**-52 * term.magnitude) + (self.tiny if self.flushes else 0.0)
+        nearest = self.format.round_nearest
+        return self.rounded(nearest(term.low - error), nearest(term.high + error), 0.0)
 
     def mixed(self, share: Box, a: Box, b: Box) -> Box:
         """(1 - share) * a + share * b: affine in each argument, so that the corners of the box decide."""

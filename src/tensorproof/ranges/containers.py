@@ -159,7 +159,9 @@ def _widen_tensor(older: Range, newer: Range, thresholds: Sequence[float], drast
         older = joined if not drastic else joined.smash()
     if drastic:
         older, joined = older.smash(), joined.smash()
-    return older.widen(joined, () if drastic else thresholds)
+    widened = older.widen(joined, () if drastic else thresholds)
+    # Values behind an overflow may lie beyond the format, where a chain is kept wider than it: no threshold covers them.
+    return widened if widened.includes(joined) else widened.join(joined)
 
 
 def _widened_size(older: Size, newer: Size) -> Size:
@@ -188,7 +190,9 @@ def anything_like(value: Abstract) -> Abstract:
 
 
 def _any_tensor(value: Range) -> Range:
-    return Range.uniform(None, value.format, value.format.low, value.format.high, value.any_special)
+    low, high = value.hull()
+    low, high = min(low, value.format.low), max(high, value.format.high)
+    return Range.uniform(None, value.format, low, high, value.any_special)
 
 
 def with_special(value: Abstract, bits: int) -> Abstract:

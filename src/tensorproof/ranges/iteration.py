@@ -342,6 +342,8 @@ def _accumulated(start: Abstract, added: Abstract, times: float, wide: bool) -> 
     aligned = align(start, added)
     (low, low_added), (high, high_added) = aligned.lows, aligned.highs
     magnitude = np.maximum(np.abs(low), np.abs(high))
+    if (magnitude > max(format.high, -format.low)).any():
+        return None
     up, down = np.maximum(high_added, 0.0), np.maximum(-low_added, 0.0)
     # At least one number is added.
     low = low + np.where(low_added > 0.0, low_added, 0.0) - times * down
@@ -353,7 +355,9 @@ def _accumulated(start: Abstract, added: Abstract, times: float, wide: bool) -> 
         error = (magnitude + times * reach) * np.expm1(times * np.log1p(roundoff)) * (1.0 + 2.0**-40)
         digits = FLOAT32.digits if wide and format.bits < FLOAT32.bits else format.digits
         most = np.maximum(magnitude, np.ldexp(reach, digits + 1)) * (1.0 + 2.0 ** (2 - format.digits))
-        low, high = np.maximum(low - error, -most), np.minimum(high + error, most)
+        least, most = np.maximum(low - error, -most), np.minimum(high + error, most)
+        # Adding what is not negative never makes a sum smaller, however it is rounded.
+        low, high = np.where(low_added >= 0.0, aligned.lows[0], least), np.where(high_added <= 0.0, aligned.highs[0], most)
         low, high = format.round_down(low), format.round_up(high)
     outside = (low < format.low) | (high > format.high)
     if format.is_integer:

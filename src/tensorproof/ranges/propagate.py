@@ -16,7 +16,7 @@ import numpy as np
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import FLOAT32, Format
 from tensorproof.graph import ABSENT, Graph, Model, Node
-from tensorproof.operators.table import UNDEFINED, Call, Hazard, Operator, evaluate, find_operator
+from tensorproof.operators.table import UNDEFINED, Call, Hazard, Operator, evaluate, find_operator, flushed
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, join, with_special
 from tensorproof.ranges.grid import Shape, Span
 from tensorproof.ranges.range import SPECIALS, Range
@@ -172,9 +172,20 @@ class Propagation:
         """The value with that number, constants made on first use."""
         flow = self.values.get(number)
         if flow is None:
-            flow = self._constants(number)
+            flow = self.as_operand(self._constants(number))
             self.set(number, flow)
         return flow
+
+    def as_operand(self, flow: Flow) -> Flow:
+        """An input or constant as operators see it: subnormal numbers may be zero where the target flushes operands."""
+        value = flow.clean
+        if not self.target.flushes_operands or not isinstance(value, Range) or not value.format.is_float:
+            return flow
+        low, high = flushed(value.low, value.high, value.format)
+        clean = value.replace(low, high, value.special if value.has_special else None)
+        if flow.actual is value:
+            return Flow(clean, clean, flow.roots)
+        return Flow(clean, clean.with_special(SPECIALS), flow.roots)
 
     def set(self, number: int, flow: Flow) -> None:
         self.values[number] = flow
@@ -408,7 +419,7 @@ def propagate(
 
     run = Propagation(model, target, constants or fixed, keep_ranges=keep_ranges, strict=strict, progress=progress)
     with np.errstate(all="ignore"):
-        outputs = run.run(model.graph, [Flow.of(inputs[number]) for number in model.graph.inputs])
+        outputs = run.run(model.graph, [run.as_operand(Flow.of(inputs[number])) for number in model.graph.inputs])
     return RangedGraph(
         model, target, run.summaries, run.records, dict(zip(model.graph.outputs, outputs)), run._kept
     )

@@ -21,8 +21,10 @@ from tensorproof.ranges.grid import Cuts, Size, largest, smallest, union
 from tensorproof.ranges.range import CELL_BUDGET, SPECIALS, Range
 from tensorproof.ranges.slices import element_at, elements_between, spread, stacked
 
-#: Steps, and multiplications over all steps, that are spent before the rest of a sequence becomes a fixpoint.
-STEPS, WORK = 512, 5e8
+#: Steps that are taken one by one in sequences up to that length, and in longer ones.
+STEPS, FIRST_STEPS = 512, 32
+#: Multiplications over all steps that are spent before the rest of a sequence becomes a fixpoint.
+WORK = 5e8
 #: Passes with thresholds before a moving end jumps to the end of the format.
 GENTLE = 48
 
@@ -243,7 +245,8 @@ class _Sequence:
         self.seen: Box | None = None
         per_step = layer.groups * layer.units * layer.gates * (weights.inputs.low.shape[0] + layer.units)
         point = weights.recurrent.low is weights.recurrent.high
-        self.affordable = min(STEPS, int(WORK / max(1, per_step * (1 if point else 8))))
+        steps = STEPS if self.most <= STEPS else FIRST_STEPS
+        self.affordable = min(steps, int(WORK / max(1, per_step * (1 if point else 8))))
         self.keeps_runs = self.affordable * layer.groups * layer.units <= 1 << 22
 
     def run(self, state: State) -> State:
@@ -414,7 +417,8 @@ def _finite(x: Range) -> Range:
     if not x.has_special:
         return x
     here = x.special != 0
-    return x.replace(np.where(here, x.format.low, x.low), np.where(here, x.format.high, x.high), None)
+    low, high = np.minimum(x.low, x.format.low), np.maximum(x.high, x.format.high)
+    return x.replace(np.where(here, low, x.low), np.where(here, high, x.high), None)
 
 
 def _permuted(x: Range, order: Sequence[int]) -> Range:

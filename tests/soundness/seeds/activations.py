@@ -72,6 +72,7 @@ OTHERS = [
     *(_one("wide", operator, _floats(6, scale=40.0)) for operator in ("Sin", "Cos", "Tan", "Sigmoid", "Softplus", "Tanh")),
     *(_one("wide", operator, _floats(6, scale=8.0)) for operator in ("Gelu", "Mish", "Swish", "HardSwish", "Elu", "Erf")),
     *(_one("unit", operator, (0.3 * _floats(5)).clip(-0.9, 0.9), opset=7) for operator in ("Asin", "Acos")),
+    *(_one("one", operator, np.array([0.2], np.float32)) for operator in ("Asin", "Acos", "Atanh")),
     _one("unit", "Atanh", (0.3 * _floats(5)).clip(-0.9, 0.9), opset=9),
     _one("above", "Acosh", 3.0 + np.abs(_floats(5)), opset=9),
     _one("wide", "Tan", np.array([0.1, 0.2, -0.3, 3.2], np.float32), opset=22),

@@ -83,8 +83,21 @@ SEEDS = [
     seed("Compress", [_X, np.arange(15) % 3 == 0], opset=11, constants={1: 1}, name="Compress-flat"),
     seed("Compress", [_X, _ANY], {"axis": 1}, opset=11, vary=[0, 1], name="Compress-vague"),
     # OneHot
-    seed("OneHot", [_ints(0, 2, -1, 7), np.int64(4), np.array([0, 1], np.float32)], opset=9, output_types=[_FLOAT], oracle="runtime"),
-    seed("OneHot", [_ints([0, 2], [1, -3]), np.int64(3), _floats(2)], {"axis": 0}, opset=11, output_types=[_FLOAT], oracle="runtime"),
+    seed(
+        "OneHot",
+        [_ints(0, 2, -1, 7), np.int64(4), np.array([0, 1], np.float32)],
+        opset=9,
+        output_types=[_FLOAT],
+        oracle="runtime",
+    ),
+    seed(
+        "OneHot",
+        [_ints([0, 2], [1, -3]), np.int64(3), _floats(2)],
+        {"axis": 0},
+        opset=11,
+        output_types=[_FLOAT],
+        oracle="runtime",
+    ),
     seed(
         "OneHot",
         [_ints(1, 2, 0), np.int64(5), np.array([0.1, 0.9], np.float32)],
@@ -143,7 +156,14 @@ SEEDS = [
     seed("Range", [np.float32(0), np.float32(1), np.float32(0.1)], opset=11, vary=[], oracle="runtime", name="Range-runtime"),
     seed("Range", [np.float32(-3), np.float32(40), np.float32(0.3)], opset=11, vary=[0], oracle="runtime", name="Range-start"),
     seed("Range", [np.float32(1), np.float32(-4), np.float32(-0.7)], opset=11, name="Range-down"),
-    seed("Range", [np.float32(1e8), np.float32(1.000001e8), np.float32(3)], opset=11, vary=[], oracle="runtime", name="Range-absorbed"),
+    seed(
+        "Range",
+        [np.float32(1e8), np.float32(1.000001e8), np.float32(3)],
+        opset=11,
+        vary=[],
+        oracle="runtime",
+        name="Range-absorbed",
+    ),
     seed("Range", [np.float32(0), np.float32(8)], domain="com.microsoft", vary=[]),
     seed("Range", [np.float32(0.1), np.float32(3), np.float32(0.3)], domain="com.microsoft", vary=[0], name="Range-contrib"),
 ]

@@ -1,0 +1,355 @@
+"""Attention: scaled products of queries and keys, masked, through a softmax, mixing the values (ONNX Attention-23 to -25).
+
+The assumed evaluation is that of the standard's text: queries and keys are both multiplied by sqrt(scale) before the
+product. The result is a weighted average of the values, bounded exactly for boxes of scores and values; scores share
+their query and key, which is not used. A row that is masked entirely gives zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorproof.errors import NotAnalysed, UnknownShape
+from tensorproof.formats import BY_ONNX_CODE, Array, Format
+from tensorproof.operators.activations import least
+from tensorproof.operators.arithmetic import div, mul
+from tensorproof.operators.linear import matmul
+from tensorproof.operators.softmax import FUNCTION_ERROR, exponential_sum_error, softmax
+from tensorproof.operators.table import CORRECT, RESULT, Call, Operator, operator
+from tensorproof.operators.trigonometric import tanh
+from tensorproof.ranges.elementwise import binary, increasing
+from tensorproof.ranges.grid import Cuts, Grid, Shape, Size, cell_sizes, largest, smallest, union
+from tensorproof.ranges.moving import concatenate, moved, replaced, shape_of, transpose
+from tensorproof.ranges.range import (
+    CELL_BUDGET,
+    INFINITIES,
+    NAN,
+    NEGATIVE_INFINITY,
+    POSITIVE_INFINITY,
+    SPECIALS,
+    Flags,
+    Range,
+)
+from tensorproof.ranges.reshaping import reshape
+from tensorproof.ranges.weighted_average import mixed, work
+from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
+from tensorproof.rules.masked_softmax import MASKED_SOFTMAX
+
+#: Terms of the exact bound; larger problems merge queries, then features, then keys.
+_BUDGET = 1 << 21
+_SCORES, _KEYS = 2, 3
+
+#: Softmax of rows that may be masked entirely, which attention makes zero.
+_guarded_softmax = Operator("Softmax", "", softmax.block, CORRECT, None, (0.0, 1.0), None, None, (), False, ())
+
+
+# -- heads -----------------------------------------------------------------------------------------------------------
+
+
+def split_heads(x: Range, heads: int) -> Range:
+    """(batch, sequence, heads * size) as (batch, heads, sequence, size)."""
+    batch, length, width = shape_of(x)
+    if not isinstance(width, int):
+        raise UnknownShape("the size of a head depends on the data")
+    return transpose(reshape(x, (batch, length, heads, width // heads)), (0, 2, 1, 3))
+
+
+def merge_heads(x: Range) -> Range:
+    """(batch, heads, sequence, size) as (batch, sequence, heads * size)."""
+    batch, heads, length, width = shape_of(x)
+    return reshape(transpose(x, (0, 2, 1, 3)), (batch, length, smallest(heads) * smallest(width)))
+
+
+def repeat_heads(x: Range, times: int) -> Range:
+    """Each head of the keys and values for a group of neighbouring query heads."""
+    if times == 1:
+        return x
+    if x.array is not None:
+        return Range.constant(np.repeat(x.array, times, axis=1), x.format)
+    heads, cuts = shape_of(x)[1], x.grid[1]
+    grid = (x.grid[0], None if cuts is None else cuts * times, *x.grid[2:])
+    return moved(x, replaced(shape_of(x), 1, smallest(heads) * times), grid, lambda a: a)
+
+
+# -- masks -----------------------------------------------------------------------------------------------------------
+
+
+def additive(mask: Range, format: Format) -> Range:
+    """A mask as a bias: where a truth value is false, -inf; numbers as they are."""
+    if mask.format.kind != "bool":
+        return mask.with_format(format) if mask.format is not format else mask
+    may_attend, must_attend = mask.high > 0, mask.low > 0
+    return tri_state(format, mask.shape or (), mask.grid, may_attend, must_attend)
+
+
+def tri_state(
+    format: Format, shape: Shape, grid: Grid, may: npt.NDArray[np.bool_], must: npt.NDArray[np.bool_]
+) -> Range:
+    """A bias of 0 where a key may be attended to, or -inf where that is not certain."""
+    special = np.where(must, np.uint8(0), np.uint8(NEGATIVE_INFINITY))
+    return Range(format, shape, grid, np.where(may, 0.0, np.inf), np.where(may, 0.0, -np.inf), special)
+
+
+def padded(mask: Range, total: Size) -> Range:
+    """A mask with fewer keys than there are: those that are missing are masked."""
+    size = shape_of(mask)[-1]
+    if not isinstance(size, int) or not isinstance(total, int) or size >= total or size == 1:
+        return mask
+    shape = (*shape_of(mask)[:-1], total - size)
+    missing = Range.uniform(shape, mask.format, np.inf, -np.inf, NEGATIVE_INFINITY)
+    return concatenate((mask, missing), mask.rank - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Keys that a query at position i + offset attends to by their distance: from `farthest` before to `next` after it.
+
+    `offset` and `length` (the number of keys that are not padding) lie in intervals, one per sample or one for all.
+    """
+
+    offset: tuple[Array, Array]
+    before: float = np.inf
+    after: float = np.inf
+    length: tuple[Array, Array] | None = None
+
+    def bias(self, format: Format, q: Range, k: Range, per_sample: bool) -> Range:
+        """The band as a bias of shape (batch or 1, 1, queries, keys)."""
+        batch, queries, keys = shape_of(q)[0], shape_of(q)[2], shape_of(k)[2]
+        if not (isinstance(queries, int) and isinstance(keys, int)):
+            raise UnknownShape("the length of a sequence depends on the data")
+        cells = len(self.offset[0]) * q.cells[0] * q.cells[1]
+        fine = cells * queries * keys <= CELL_BUDGET
+        rows, columns = (_positions(n, x.grid[2], fine) for n, x in ((queries, q), (keys, k)))
+        low, high = (part.reshape(-1, 1, 1, 1) for part in self.offset)
+        nearest = rows[0][:, None] + low - (columns[1][None, :] - 1)
+        farthest = rows[1][:, None] - 1 + high - columns[0][None, :]
+        may = (farthest >= -self.after) & (nearest <= self.before)
+        must = (nearest >= -self.after) & (farthest <= self.before)
+        if self.length is not None:
+            low, high = (part.reshape(-1, 1, 1, 1) for part in self.length)
+            may, must = may & (columns[0] < high), must & (columns[1] <= low)
+        samples = smallest(batch) if per_sample else 1
+        cuts: Cuts = np.arange(samples + 1) if samples > 1 and len(may) > 1 else None
+        grid = (cuts, None, _cuts(rows), _cuts(columns))
+        return tri_state(format, (samples, 1, queries, keys), grid, may, must)
+
+    def leaves_a_key(self, queries: Size, keys: Size) -> bool:
+        """Whether every query surely attends to at least one key."""
+        if self.length is not None or not (isinstance(queries, int) and isinstance(keys, int)):
+            return False
+        positions = np.arange(queries)[:, None] + np.concatenate(self.offset)[None, :]
+        first, last = np.maximum(positions - self.before, 0), np.minimum(positions + self.after, keys - 1)
+        return bool((first <= last).all())
+
+
+def _positions(size: int, cuts: Cuts, fine: bool) -> tuple[Array, Array]:
+    """First position of each cell, and the one after its last."""
+    if fine:
+        cuts = np.arange(size + 1, dtype=np.int64)
+    elif cuts is None:
+        cuts = np.array([0, size], np.int64)
+    return cuts[:-1].astype(np.float64), cuts[1:].astype(np.float64)
+
+
+def _cuts(cells: tuple[Array, Array]) -> Cuts:
+    return None if len(cells[0]) == 1 else np.append(cells[0], cells[1][-1]).astype(np.int64)
+
+
+# -- the computation -------------------------------------------------------------------------------------------------
+
+
+def widened(op: Call, x: Range, roundings: float) -> Range:
+    """The range of results that may have been rounded a few times more, or in another order."""
+    pad = 1.01 * roundings * x.format.unit_roundoff * x.magnitude() + least(op, x.format)
+    return x.replace(x.low - pad, x.high + pad, x.special)
+
+
+def scores(op: Call, q: Range, k: Range, scale: float) -> Range:
+    """scale * q k^T."""
+    root = np.sqrt(abs(scale))
+    factors = (np.copysign(root, scale), root)
+    q, k = (
+        widened(op, op.apply(mul, x, Range.constant(np.asarray(factor), x.format)), 3.0) for x, factor in zip((q, k), factors)
+    )
+    return op.apply(matmul, q, transpose(k, (0, 1, 3, 2)))
+
+
+def softcapped(op: Call, x: Range, softcap: float) -> Range:
+    """softcap * tanh(x / softcap)."""
+    cap = Range.constant(np.asarray(softcap), x.format)
+    return widened(op, op.apply(mul, op.apply(tanh, op.apply(div, x, cap)), cap), 2.0)
+
+
+def biased(op: Call, x: Range, bias: Range) -> Range:
+    """Scores plus a bias. A sum below the smallest number is -inf, which masks; one above the largest is an overflow."""
+    return converted(op, binary(x, bias, increasing(np.add), np.add, x.format), x.format)
+
+
+def converted(op: Call, x: Range, format: Format) -> Range:
+    """Scores rounded into a format; below its smallest number they are -inf."""
+    low, high = format.round_nearest(x.low), format.round_nearest(x.high)
+    nonempty = low <= high
+    below, above = (low < format.low) & nonempty, (high > format.high) & nonempty
+    special = x.special | np.where(below, np.uint8(NEGATIVE_INFINITY), np.uint8(0))
+    result = x.replace(low, high, special, format)
+    op.report(ARITHMETIC_OVERFLOW, RESULT, result, above, gives=NAN)
+    return result.clamp(format.low, format.high)
+
+
+def mix(op: Call, logits: Range, v: Range, format: Format, *, may_be_empty: bool, guarded: bool = True) -> Range:
+    """softmax(logits) @ v; the softmax is computed in `format`. Rows without a key give 0 if `guarded`."""
+    logits, v = _on_common_cells(logits, v)
+    keys = shape_of(logits)[_KEYS]
+    terms = largest(keys)
+    if terms is None:
+        raise UnknownShape("the number of keys depends on the data")
+    # A cell of keys whose number is not known averages like a cell of one key.
+    counts = cell_sizes(logits.grid, logits.shape or (), _KEYS).astype(np.float64) if isinstance(keys, int) else np.ones(1)
+    infinite = (logits.special & POSITIVE_INFINITY) != 0
+    op.report(MASKED_SOFTMAX, RESULT, logits, infinite, gives=NAN)
+    masked = logits.low > logits.high
+    maskable = masked | ((logits.special & NEGATIVE_INFINITY) != 0)
+    u = format.unit_roundoff
+    # x - max and its exponential: the same errors in numerator and denominator.
+    top = np.where(masked, -np.inf, logits.high).max(axis=-1, keepdims=True)
+    drift = [np.where(masked, 0.0, 1.01 * u * (top - end) + FUNCTION_ERROR * u) for end in (logits.low, logits.high)]
+    low, high = np.where(masked, 0.0, logits.low) - drift[0], np.where(masked, 0.0, logits.high) + drift[1]
+    empty = v.low > v.high
+    value_low, value_high = np.where(empty, 0.0, v.low), np.where(empty, 0.0, v.high)
+    result_low, result_high = mixed(low, high, maskable, masked, value_low, value_high, counts)
+    unattended = masked.all(axis=-1, keepdims=True)
+    lonely = maskable.all(axis=-1, keepdims=True) & may_be_empty
+    result_low = np.where(lonely, np.where(unattended, 0.0, np.minimum(result_low, 0.0)), result_low)
+    result_high = np.where(lonely, np.where(unattended, 0.0, np.maximum(result_high, 0.0)), result_high)
+    if not guarded:
+        op.report(MASKED_SOFTMAX, RESULT, logits, np.broadcast_to(lonely, logits.cells), gives=NAN)
+    # Weights are rounded once or twice, and the products summed; tiny weights vanish.
+    size = np.maximum(np.abs(value_low), np.abs(value_high))
+    size = np.where(masked.all(axis=-2)[..., None], 0.0, size).max(axis=-2, keepdims=True)
+    accumulator = op.accumulation(v.format)
+    relative = exponential_sum_error(op, format, float(terms)) + (terms + 4) * accumulator.unit_roundoff + 4 * v.format.unit_roundoff
+    error = size * (np.expm1(relative) + terms * (least(op, v.format) + least(op, format))) + terms * least(op, v.format)
+    error = np.where(unattended, 0.0, error)
+    result_low, result_high = result_low - error, result_high + error
+    shape = (*shape_of(logits)[:_KEYS], shape_of(v)[-1])
+    grid = (*logits.grid[:_KEYS], v.grid[-1])
+    return Range(v.format, shape, grid, result_low, result_high, _flags(logits, v))
+
+
+def _flags(logits: Range, v: Range) -> Flags | None:
+    """NaN among the scores of a query, or any special value among the values of a feature, may make the result special."""
+    if not logits.has_special and not v.has_special:
+        return None
+    nan = np.bitwise_or.reduce(logits.special & np.uint8(NAN), axis=-1, keepdims=True)
+    values = np.bitwise_or.reduce(v.special, axis=-2, keepdims=True)
+    values = np.where((values & INFINITIES) != 0, np.uint8(SPECIALS), values)
+    return nan | values
+
+
+def _on_common_cells(logits: Range, v: Range) -> tuple[Range, Range]:
+    """Scores and values with the same cells along samples, heads and keys, and not too many of them."""
+    while True:
+        first, second = logits, v
+        for axis, other in ((0, 0), (1, 1), (_KEYS, 2)):
+            cuts = union(first.grid[axis], second.grid[other])
+            first, second = first.refine(axis, cuts), second.refine(other, cuts)
+        if work(first.cells, second.cells) <= _BUDGET:
+            return first, second
+        if logits.cells[_SCORES] > 1:
+            logits = logits.smash((_SCORES,))
+        elif v.cells[-1] > 1 and v.cells[-1] >= v.cells[-2]:
+            v = v.smash((3,))
+        elif max(logits.cells[_KEYS], v.cells[2]) > 1:
+            logits, v = logits.smash((_KEYS,)), v.smash((2,))
+        else:
+            logits, v = logits.smash(), v.smash()
+
+
+def probabilities(op: Call, logits: Range, format: Format) -> Range:
+    """softmax(logits), cast to `format`."""
+    finite = logits.replace(logits.low, logits.high, logits.special & np.uint8(NAN | NEGATIVE_INFINITY))
+    p = op.apply(_guarded_softmax, finite, axis=-1)
+    return p.replace(format.round_nearest(p.low), format.round_nearest(p.high), p.special, format)
+
+
+# -- the operator ----------------------------------------------------------------------------------------------------
+
+
+@operator(
+    "Attention",
+    error=CORRECT,
+    overflow=ACCUMULATION_OVERFLOW,
+    hazards=(MASKED_SOFTMAX, ARITHMETIC_OVERFLOW),
+    composed_of=(matmul, mul),
+    coarse="scores of one query are bounded one by one: that they share the query is not used",
+)
+def attention(
+    op: Call,
+    q: Range,
+    k: Range,
+    v: Range,
+    mask: Range | None = None,
+    past_key: Range | None = None,
+    past_value: Range | None = None,
+    lengths: Range | None = None,
+) -> tuple[Range, ...]:
+    """The values averaged with weights softmax(scale Q K^T + mask): inside the hull of the values; masked rows give 0."""
+    is_flat = q.rank == 3
+    if is_flat:
+        q = split_heads(q, op.attribute("q_num_heads"))
+        k, v = (split_heads(x, op.attribute("kv_num_heads")) for x in (k, v))
+    offset: Size = 0
+    if past_key is not None and past_value is not None:
+        offset = shape_of(past_key)[2]
+        k, v = concatenate((past_key, k), 2), concatenate((past_value, v), 2)
+    present_key, present_value = k, v
+    query_heads, heads = (smallest(shape_of(x)[1]) for x in (q, k))
+    k, v = (repeat_heads(x, query_heads // heads) for x in (k, v))
+    scale = op.attribute("scale")
+    raw = scores(op, q, k, 1.0 / np.sqrt(smallest(shape_of(q)[3])) if scale is None else scale)
+    softcap = op.attribute("softcap", 0.0)
+    logits = capped = softcapped(op, raw, softcap) if softcap > 0 else raw
+    may_be_empty = mask is not None
+    if mask is not None:
+        logits = biased(op, logits, padded(additive(mask, q.format), shape_of(k)[2]))
+    band = _band(op, q, k, offset, lengths)
+    if band is not None:
+        logits = biased(op, logits, band.bias(q.format, q, k, lengths is not None))
+        may_be_empty = may_be_empty or not band.leaves_a_key(shape_of(q)[2], shape_of(k)[2])
+    precision = op.attribute("softmax_precision")
+    format = BY_ONNX_CODE[precision] if precision else q.format
+    inner = converted(op, logits, format) if format is not q.format else logits
+    y = mix(op, inner, v, format, may_be_empty=may_be_empty)
+    mode = op.attribute("qk_matmul_output_mode", 0)
+    if op.outputs < 4:
+        shown = raw
+    elif mode == 3:
+        shown = probabilities(op, inner, q.format)
+    else:
+        shown = (raw, capped, logits)[mode]
+    return merge_heads(y) if is_flat else y, present_key, present_value, shown
+
+
+def _band(op: Call, q: Range, k: Range, offset: Size, lengths: Range | None) -> Band | None:
+    """What is_causal, the window sizes and the lengths leave of the keys."""
+    causal = op.attribute("is_causal", 0)
+    left, right = op.attribute("left_window_size", -1), op.attribute("right_window_size", -1)
+    if not causal and left < 0 and right < 0 and lengths is None:
+        return None
+    after = min(0.0 if causal else np.inf, np.inf if right < 0 else float(right))
+    before = np.inf if left < 0 else float(left)
+    if lengths is None:
+        ends = np.array([float(smallest(offset))]), np.array([float(largest(offset) or 0)])
+        if largest(offset) is None:
+            raise UnknownShape("the length of the past depends on the data")
+        return Band(ends, before, after)
+    low, high, _ = lengths.expanded()
+    queries = shape_of(q)[2]
+    if not isinstance(queries, int):
+        raise UnknownShape("the number of queries depends on the data")
+    return Band((low - queries, high - queries), before, after, (low, high))

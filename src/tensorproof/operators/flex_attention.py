@@ -1,0 +1,93 @@
+"""FlexAttention: attention whose scores and weights pass through graphs of the user's (ai.onnx.preview FlexAttention-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import BY_ONNX_CODE, FLOAT32, Format
+from tensorproof.graph import Graph, Node
+from tensorproof.operators.attention import converted, mix, repeat_heads, scores
+from tensorproof.operators.linear import matmul
+from tensorproof.operators.softmax import softmax
+from tensorproof.operators.table import CORRECT, Block, Call, Operator, operator
+from tensorproof.ranges.grid import smallest
+from tensorproof.ranges.moving import shape_of
+from tensorproof.ranges.propagate import Flow, Propagation
+from tensorproof.ranges.range import Range
+from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+DOMAIN = "ai.onnx.preview"
+
+
+def _precision(op: Call, x: Range) -> Format:
+    """The format of the softmax and of both graphs: float32 unless said otherwise, float64 for float64."""
+    code = op.attribute("softmax_precision")
+    if code:
+        return BY_ONNX_CODE[code]
+    return x.format if x.format.bits > 32 else FLOAT32
+
+
+def _scores(op: Call, q: Range, k: Range) -> Range:
+    """The scaled products of queries and keys, in the format of the softmax."""
+    k = repeat_heads(k, smallest(shape_of(q)[1]) // smallest(shape_of(k)[1]))
+    scale = op.attribute("scale")
+    raw = scores(op, q, k, 1.0 / np.sqrt(smallest(shape_of(q)[3])) if scale is None else scale)
+    return converted(op, raw, _precision(op, q))
+
+
+def _mixed(op: Call, logits: Range, v: Range) -> Range:
+    """softmax(logits) @ v; a row that is masked entirely is NaN."""
+    v = repeat_heads(v, smallest(shape_of(logits)[1]) // smallest(shape_of(v)[1]))
+    y = mix(op, logits, v.with_format(logits.format), logits.format, may_be_empty=True, guarded=False)
+    return y.with_format(v.format)
+
+
+def _weighted(op: Call, weights: Range, v: Range) -> Range:
+    """weights @ v."""
+    v = repeat_heads(v, smallest(shape_of(weights)[1]) // smallest(shape_of(v)[1]))
+    return op.apply(matmul, weights, v.with_format(weights.format)).with_format(v.format)
+
+
+def _weights(op: Call, logits: Range) -> Range:
+    """softmax(logits) along the keys."""
+    return op.apply(softmax, logits, axis=-1)
+
+
+def _stage(block: Block) -> Operator:
+    """A part of the operator that is evaluated between two graphs."""
+    parts = matmul, softmax
+    return Operator("FlexAttention", DOMAIN, block, CORRECT, ACCUMULATION_OVERFLOW, None, None, None, parts, False, ())
+
+
+SCORES, MIXED, WEIGHTS, WEIGHTED = _stage(_scores), _stage(_mixed), _stage(_weights), _stage(_weighted)
+
+
+def _evaluated(run: Propagation, stage: Operator, node: Node, *operands: Flow) -> Flow:
+    roots = frozenset[int]().union(*(flow.roots for flow in operands))
+    record = run._record(node)  # pyright: ignore[reportPrivateUsage]
+    record.checkable = True
+    return run._apply(stage, node, operands, roots, record)[0]  # pyright: ignore[reportPrivateUsage]
+
+
+@operator(
+    "FlexAttention",
+    domain=DOMAIN,
+    control=True,
+    coarse="scores of one query are bounded one by one: that they share the query is not used",
+)
+def flex_attention(run: Propagation, node: Node, operands: Sequence[Flow | None]) -> list[Flow]:
+    """The values averaged with weights softmax(scale Q K^T), scores and weights changed by the graphs that are given."""
+    q, k, v = operands[:3]
+    if q is None or k is None or v is None:
+        raise NotAnalysed("an operand is missing")
+    score_mod, prob_mod = node.attributes.get("score_mod"), node.attributes.get("prob_mod")
+    logits = _evaluated(run, SCORES, node, q, k)
+    if isinstance(score_mod, Graph):
+        logits = run.run(score_mod, [logits])[0]
+    if not isinstance(prob_mod, Graph):
+        return [_evaluated(run, MIXED, node, logits, v)]
+    weights = run.run(prob_mod, [_evaluated(run, WEIGHTS, node, logits)])[0]
+    return [_evaluated(run, WEIGHTED, node, weights, v)]
