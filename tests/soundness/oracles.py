@@ -17,7 +17,7 @@ DISTRUSTED: dict[str, dict[str, str]] = {
     "Adam-regularised": {"float64": _SINGLE},
     "OneHot": {"all": "computes off + (on - off), which rounds and overflows, where the standard says on"},
     "SoftmaxCrossEntropyLoss": {"all": "takes Log(Softmax): infinite wherever the softmax underflows"},
-    "AffineGrid": {"float16": "gives float32", "bfloat16": "gives float64"},
+    "AffineGrid": dict.fromkeys(("float16", "bfloat16", "float64"), "gives float32"),
     "GlobalLpPool": {"all": "does not implement it"},
     "MaxRoiPool": {"all": "does not implement it"},
     "MaxPool": {"bfloat16": "gives negative indices for windows at the border"},
@@ -37,7 +37,18 @@ DISTRUSTED: dict[str, dict[str, str]] = {
 }
 
 #: Operators that the standard computes in float32 whatever the tensor's format: float64 shows nothing more.
-SINGLE_PRECISION = frozenset({"GroupNormalization", "MeanVarianceNormalization", "RMSNormalization", "Resize", "GridSample", "DeformConv"})
+SINGLE_PRECISION = frozenset(
+    {
+        "Attention",
+        "DeformConv",
+        "GridSample",
+        "GroupNormalization",
+        "MeanVarianceNormalization",
+        "RMSNormalization",
+        "Resize",
+        "ai.onnx.preview::FlexAttention",
+    }
+)
 
 
 def is_distrusted(seed: Seed, format: str) -> bool:

@@ -163,7 +163,8 @@ def _compare(result: Measurement, s: Seed, bench: Workbench, analysis: Any, hull
         low, high, _ = computed.expanded()
         if low.shape != hull[n][0].shape:
             continue
-        reached = float(hull[n][1][where] - hull[n][0][where])
+        with np.errstate(invalid="ignore"):
+            reached = float(hull[n][1][where] - hull[n][0][where])
         scale = max(1.0, float(np.nanmax(np.abs(hull[n][1]))), *(float(np.nanmax(np.abs(x.astype(float)), initial=0.0)) for x in bench.inputs if isinstance(x, np.ndarray) and x.dtype.kind == "f" and np.isfinite(x.astype(float)).all()))
         slack = scale * (1e-9 if format is FLOAT64 else 1e-4)
         width = float(high[where] - low[where])

@@ -2,7 +2,7 @@
 
 The assumed evaluation is that of the standard's text: queries and keys are both multiplied by sqrt(scale) before the
 product. The result is a weighted average of the values, bounded exactly for boxes of scores and values; scores share
-their query and key, which is not used. A row that is masked entirely gives zero.
+their query and key, which is not used.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tensorproof.rules.masked_softmax import MASKED_SOFTMAX
 _BUDGET = 1 << 21
 _SCORES, _KEYS = 2, 3
 
-#: Softmax of rows that may be masked entirely, which attention makes zero.
+#: Softmax of rows that may be masked entirely, which is reported where the values are mixed.
 _guarded_softmax = Operator("Softmax", "", softmax.block, CORRECT, None, (0.0, 1.0), None, None, (), False, ())
 
 
@@ -172,9 +172,12 @@ def widened(op: Call, x: Range, roundings: float) -> Range:
 def scores(op: Call, q: Range, k: Range, scale: float) -> Range:
     """scale * q k^T."""
     root = np.sqrt(abs(scale))
-    factors = (np.copysign(root, scale), root)
+    factors = np.copysign(root, scale), root
+    # The root is a float32 number whatever the tensor's format.
+    roundings = 3.0 + 2.0**-24 / q.format.unit_roundoff
     q, k = (
-        widened(op, op.apply(mul, x, Range.constant(np.asarray(factor), x.format)), 3.0) for x, factor in zip((q, k), factors)
+        widened(op, op.apply(mul, x, Range.constant(np.asarray(factor), x.format)), roundings)
+        for x, factor in zip((q, k), factors)
     )
     return op.apply(matmul, q, transpose(k, (0, 1, 3, 2)))
 
@@ -201,8 +204,11 @@ def converted(op: Call, x: Range, format: Format) -> Range:
     return result.clamp(format.low, format.high)
 
 
-def mix(op: Call, logits: Range, v: Range, format: Format, *, may_be_empty: bool, guarded: bool = True) -> Range:
-    """softmax(logits) @ v; the softmax is computed in `format`. Rows without a key give 0 if `guarded`."""
+def mix(op: Call, logits: Range, v: Range, format: Format, *, may_be_empty: bool) -> Range:
+    """softmax(logits) @ v; the softmax is computed in `format`.
+
+    A row without any key is 0 since an erratum to Attention-23, and NaN in runtimes that are older than it.
+    """
     logits, v = _on_common_cells(logits, v)
     keys = shape_of(logits)[_KEYS]
     terms = largest(keys)
@@ -226,8 +232,7 @@ def mix(op: Call, logits: Range, v: Range, format: Format, *, may_be_empty: bool
     lonely = maskable.all(axis=-1, keepdims=True) & may_be_empty
     result_low = np.where(lonely, np.where(unattended, 0.0, np.minimum(result_low, 0.0)), result_low)
     result_high = np.where(lonely, np.where(unattended, 0.0, np.maximum(result_high, 0.0)), result_high)
-    if not guarded:
-        op.report(MASKED_SOFTMAX, RESULT, logits, np.broadcast_to(lonely, logits.cells), gives=NAN)
+    op.report(MASKED_SOFTMAX, RESULT, logits, np.broadcast_to(lonely, logits.cells), gives=NAN)
     # Weights are rounded once or twice, and the products summed; tiny weights vanish.
     size = np.maximum(np.abs(value_low), np.abs(value_high))
     size = np.where(masked.all(axis=-2)[..., None], 0.0, size).max(axis=-2, keepdims=True)
@@ -298,7 +303,7 @@ def attention(
     past_value: Range | None = None,
     lengths: Range | None = None,
 ) -> tuple[Range, ...]:
-    """The values averaged with weights softmax(scale Q K^T + mask): inside the hull of the values; masked rows give 0."""
+    """The values averaged with weights softmax(scale Q K^T + mask): inside the hull of the values."""
     is_flat = q.rank == 3
     if is_flat:
         q = split_heads(q, op.attribute("q_num_heads"))

@@ -18,8 +18,9 @@ from tensorproof.operators.norms import rms_normalised
 from tensorproof.operators.statistics import STATISTICS, affine, spread_special, stash
 from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.ranges.folds import normalised_axis
-from tensorproof.ranges.moving import reshape, slice_axis
+from tensorproof.ranges.moving import slice_axis
 from tensorproof.ranges.range import Range
+from tensorproof.ranges.reshaping import reshape
 from tensorproof.ranges.rows import Rows
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 
@@ -99,9 +100,7 @@ def skip_layer_normalization(
 ) -> tuple[Range, ...]:
     """LayerNormalization of x + skip + bias along the last axis, with its statistics and the sum itself."""
     total = _sum(op, x, skip, bias)
-    y, mean, inverse = layer_normalised(
-        op, total, (total.rank - 1,), op.attribute("epsilon", FUSED_EPSILON), gamma, beta
-    )
+    y, mean, inverse = layer_normalised(op, total, (total.rank - 1,), op.attribute("epsilon", FUSED_EPSILON), gamma, beta)
     return y, mean, inverse, _inside(total)
 
 
@@ -116,26 +115,14 @@ def skip_layer_normalization(
 def skip_simplified_layer_normalization(
     op: Call, x: Range, skip: Range, gamma: Range, bias: Range | None = None
 ) -> tuple[Range, ...]:
-    """x + skip + bias divided by its root mean square along the last axis; the mean is computed, but not subtracted."""
+    """x + skip + bias divided by its root mean square along the last axis; without a mean, whose output is 0."""
     total = _sum(op, x, skip, bias)
     axes = (total.rank - 1,)
     mean_format, inverse_format = ([*op.output_formats, None, None, None])[1:3]
     epsilon = op.attribute("epsilon", FUSED_EPSILON)
     y, inverse = _rms_normalised(op, total, axes, epsilon, gamma, inverse_format)
-    return y, _mean_or_zero(op, total, axes, mean_format), inverse, _inside(total)
-
-
-def _mean_or_zero(op: Call, x: Range, axes: tuple[int, ...], format: Format | None) -> Range:
-    """An output that names the mean, and is 0 in ONNX Runtime's CPU kernel: both."""
-    format = format or stash(x.format)
-    if 0 in x.cells:
-        return Range.uniform(tuple(1 if axis in axes else size for axis, size in enumerate(x.sizes)), format, 0.0, 0.0)
-    rows = Rows(x, axes)
-    low, high = (bound @ rows.most[:, None] / rows.length for bound in (rows.low, rows.high))
-    size = np.maximum(np.abs(rows.low), np.abs(rows.high)) @ rows.most[:, None] / rows.length
-    error = (rows.length + 4.0) * op.accumulation(stash(x.format)).unit_roundoff * size + least(op, format)
-    low, high = np.minimum(low - error, 0.0), np.maximum(high + error, 0.0)
-    return rows.per_row(low, high, None, format).clamp(format.low, format.high)
+    no_mean = Range.uniform(inverse.shape, mean_format or inverse.format, 0.0, 0.0)
+    return y, no_mean, inverse, _inside(total)
 
 
 @operator(

@@ -41,7 +41,7 @@ def _scores(op: Call, q: Range, k: Range) -> Range:
 def _mixed(op: Call, logits: Range, v: Range) -> Range:
     """softmax(logits) @ v; a row that is masked entirely is NaN."""
     v = repeat_heads(v, smallest(shape_of(logits)[1]) // smallest(shape_of(v)[1]))
-    y = mix(op, logits, v.with_format(logits.format), logits.format, may_be_empty=True, guarded=False)
+    y = mix(op, logits, v.with_format(logits.format), logits.format, may_be_empty=True)
     return y.with_format(v.format)
 
 

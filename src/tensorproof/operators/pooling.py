@@ -1,4 +1,4 @@
-"""Pooling: averages, maxima and p-norms over sliding windows, over all of space, and over regions of interest."""
+"""Pooling: averages, maxima and p-norms over sliding windows and over all of space."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import INT64, Array
 from tensorproof.operators.table import CORRECT, Call, operator
-from tensorproof.ranges.grid import concrete, largest
+from tensorproof.ranges.grid import largest
 from tensorproof.ranges.axis_maps import Mixture
 from tensorproof.ranges.partial_sums import report_partial_sums
 from tensorproof.ranges.range import (
@@ -27,7 +27,7 @@ from tensorproof.ranges.sums import summation_error
 from tensorproof.ranges.windows import NOTHING, TABLE_BUDGET, Integers, Window, merge_rows, sliding_windows
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
-#: Elements of tables of windows over all axes at once (indices of maxima, regions of interest).
+#: Elements of tables of windows over all axes at once (indices of maxima).
 JOINT_BUDGET = 1 << 21
 
 
@@ -339,7 +339,7 @@ def global_max_pool(op: Call, x: Range) -> Range:
     return maximum.result((*x.shape[:2], *(1,) * len(axes)), (*x.grid[:2], *(None,) * len(axes)))
 
 
-# -- the way back, and regions ----------------------------------------------------------------------------------------
+# -- the way back -----------------------------------------------------------------------------------------------------
 
 
 @operator("MaxUnpool")
@@ -387,59 +387,3 @@ def _scattered(x: Range, where: Integers, shape: tuple[int, ...]) -> Range:
     return Range.elements(
         x.format, new_low[:-1].reshape(shape), new_high[:-1].reshape(shape), flags[:-1].reshape(shape)
     )
-
-
-@operator("MaxRoiPool")
-def max_roi_pool(op: Call, x: Range, rois: Range) -> Range:
-    """Increasing and exact in the image: the maximum of each bin of a region, zero for an empty bin."""
-    height, width = (int(v) for v in op.attribute("pooled_shape"))
-    scale = float(op.attribute("spatial_scale", 1.0))
-    regions = concrete(rois.shape)[0]
-    shape = (regions, x.sizes[1], height, width)
-    boxes = rois.values() if rois.size <= CELL_BUDGET else None
-    cells = regions * x.sizes[1] * height * x.sizes[2] * max(width, x.sizes[3])
-    if boxes is None or x.has_special or x.size > CELL_BUDGET or cells > JOINT_BUDGET or 0 in shape:
-        hull = x.smash((0, 2, 3))
-        low, high = np.minimum(hull.low, 0.0), np.maximum(hull.high, 0.0)
-        if 0 in shape:
-            return Range.uniform(shape, x.format, 0.0, 0.0)
-        return Range(x.format, shape, (None, x.grid[1], None, None), low, high, hull.special)
-    batch = np.clip(boxes[:, 0].astype(np.int64), 0, x.sizes[0] - 1)
-    rows = _bins(boxes[:, 2], boxes[:, 4], scale, height, x.sizes[2])
-    columns = _bins(boxes[:, 1], boxes[:, 3], scale, width, x.sizes[3])
-    low, high, _ = x.expanded()
-    # An element that may be in the bin can only raise the maximum; a bin that may be empty can be zero.
-    sure, possible = _bin_maximum(low[batch], rows[0], columns[0]), _bin_maximum(high[batch], rows[1], columns[1])
-    least = -_bin_maximum(-low[batch], rows[1], columns[1])
-    low = np.where(sure > -np.inf, sure, np.minimum(least, 0.0))
-    return Range.elements(x.format, low, np.where(sure > -np.inf, possible, np.maximum(possible, 0.0)))
-
-
-def _bins(
-    start: Array, end: Array, scale: float, count: int, size: int
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Per region and bin, the positions of an axis that are certainly in the bin, and those that may be.
-
-    Runtimes cut bins in float32 or in float64; near an integer the two may disagree.
-    """
-    masks: list[npt.NDArray[np.bool_]] = []
-    position = np.arange(size)
-    for kind in (np.float32, np.float64):
-        first, last = (_round_half_away(ends.astype(kind) * kind(scale)) for ends in (start, end))
-        length = np.maximum(last - first + 1, 1) / kind(count)
-        steps = np.arange(count).astype(kind)
-        begin = np.floor(steps * length[:, None]) + first[:, None]
-        stop = np.ceil((steps + 1) * length[:, None]) + first[:, None]
-        masks.append((position >= begin[..., None]) & (position < stop[..., None]))
-    return masks[0] & masks[1], masks[0] | masks[1]
-
-
-def _round_half_away(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """std::round of C++."""
-    return np.where(values < 0, -np.floor(0.5 - values), np.floor(values + 0.5))
-
-
-def _bin_maximum(image: Array, rows: npt.NDArray[np.bool_], columns: npt.NDArray[np.bool_]) -> Array:
-    """(R, C, H, W) with masks (R, h, H) and (R, w, W) to (R, C, h, w)."""
-    over_rows = np.where(rows[:, None, :, :, None], image[:, :, None], -np.inf).max(axis=3)
-    return np.where(columns[:, None, None], over_rows[:, :, :, None, :], -np.inf).max(axis=4)

@@ -243,9 +243,6 @@ class Arithmetic:
         self.flushes = op.target.flushes_results or op.target.flushes_operands
         self.tiny = format.smallest_normal if self.flushes else format.smallest_subnormal
         self.roundoff = format.unit_roundoff + 2.0**-53
-        wide = op.target.accumulates_wide or op.target.keeps_chains_wide
-        #: Digits in which a memory may be kept between two steps.
-        self.digits = max(format.digits, FLOAT32.digits) if wide else format.digits
 
     def rounded(self, low: Array, high: Array, error: Array | float) -> Box:
         """Bounds widened by an error and rounded outward; overflow is kept for the report and cut off."""
@@ -358,28 +355,33 @@ class Arithmetic:
         magnitude = old.magnitude + new.magnitude
         error = 3.0 * self.roundoff * magnitude + 3.0 * self.tiny
         result = self.rounded(old.low + new.low, old.high + new.high, error)
-        # What is kept never grows (keep <= 1), and a number B absorbs an addend A with A <= B / 2^(p + 1): rounding to
-        # nearest gives B back. So the memory cannot creep beyond 2^(p + 1) times the largest addend.
         fades = (keep.low >= 0.0) & (keep.high <= 1.0)
-        most = self._absorbing(np.maximum(memory.high, 0.0), new.high)
-        least = -self._absorbing(np.maximum(-memory.low, 0.0), -new.low)
-        if self.origin is not None:
-            start, steps = self.origin
-            most = np.minimum(most, self._accumulated(np.maximum(start.high, 0.0), new.high, steps))
-            least = np.maximum(least, -self._accumulated(np.maximum(-start.low, 0.0), -new.low, steps))
+        starts = (None, None) if self.origin is None else (self.origin[0].high, -self.origin[0].low)
+        most = self._remembered_most(memory.high, new.high, starts[0])
+        least = -self._remembered_most(-memory.low, -new.low, starts[1])
         return Box(
             np.where(fades, np.maximum(result.low, least), result.low),
             np.where(fades, np.minimum(result.high, most), result.high),
         )
 
-    def _absorbing(self, memory: Array, addend: Array) -> Array:
-        addend = np.maximum(addend, 0.0) * (1.0 + 2.0 * self.roundoff) + self.tiny
-        return np.maximum(memory, np.ldexp(addend, self.digits + 1) * (1.0 + 2.0 ** (1 - self.format.digits)))
+    def _remembered_most(self, memory: Array, addend: Array, start: Array | None) -> Array:
+        """A bound on a memory of which at most all is kept, whether it is kept in its format or in float32 between steps.
 
-    def _accumulated(self, start: Array, addend: Array, steps: float) -> Array:
-        """At most this after a number of steps that add at most the same each: (start + n A) (1 + 3 u)^n."""
-        addend = np.maximum(addend, 0.0) * (1.0 + 2.0 * self.roundoff) + 3.0 * self.tiny
-        return (start + steps * addend) * np.exp(steps * np.log1p(3.0 * self.roundoff)) * (1.0 + 2.0**-40)
+        A number B absorbs an addend A with A <= B / 2^(p + 2): rounding to nearest gives B back, even after a rounding to
+        float32. So a memory of p digits cannot creep beyond 2^(p + 2) times the largest addend. From a known start it also
+        stays below (start + n A) (1 + 3 u)^n after n steps.
+        """
+        slack = 1.0 + 2.0 ** (2 - self.format.digits)
+        addend = (np.maximum(addend, 0.0) * (1.0 + 2.0 * self.roundoff) + 3.0 * self.tiny) * slack
+        # Each step gives at most the larger of what was there and that bound, so the start of all steps decides.
+        before = np.maximum(memory if start is None else start, 0.0)
+        digits = self.format.digits, max(self.format.digits, FLOAT32.digits)
+        narrow, wide = (np.maximum(before, np.ldexp(addend, p + 2)) for p in digits)
+        if self.origin is not None:
+            steps = self.origin[1]
+            growth = np.exp(steps * np.log1p(3.0 * (2.0 ** -digits[1] + 2.0**-53)))
+            wide = np.minimum(wide, (before + steps * addend) * growth * slack)
+        return np.maximum(narrow, wide)
 
     def report(self) -> None:
         """Report sums that can leave the format, and exponentials that overflow, if any."""

@@ -13,11 +13,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tensorproof.formats import Array
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import Array, Format
+from tensorproof.operators.table import Call
+from tensorproof.ranges.range import INFINITIES, SPECIALS, Range
+from tensorproof.ranges.sums import summation_error
 from tensorproof.ranges.windows import NOTHING, Integers
 
 #: Position intervals that hold more elements than this take the hull of the whole plane.
 MOST_BREAKS = 6
+#: Images with more elements than this are taken as one cell per channel.
+IMAGE_BUDGET = 1 << 18
+#: Cubic convolution of GridSample (ONNX GridSample-22: as in PyTorch).
+CUBIC_A = -0.75
 #: Elements that one evaluation over all positions may read.
 SAMPLE_BUDGET = 1 << 21
 
@@ -188,3 +196,115 @@ def is_narrow(lows: Sequence[Array], highs: Sequence[Array]) -> npt.NDArray[np.b
     for low, high in zip(lows, highs):
         narrow &= np.isfinite(low) & np.isfinite(high) & (np.floor(high) - np.ceil(low) + 1 <= MOST_BREAKS)
     return narrow
+
+
+def sampled(planes: Planes, lows: Sequence[Array], highs: Sequence[Array], mode: str) -> tuple[Array, Array]:
+    """Bounds at positions in boxes, (batch, channels, points); wide boxes take the whole plane."""
+    if mode != "cubic":
+        lows = [within_reach(planes, a, axis) for axis, a in enumerate(lows)]
+        highs = [within_reach(planes, a, axis) for axis, a in enumerate(highs)]
+    narrow = is_narrow(lows, highs)
+    if mode == "cubic":
+        narrow &= np.all([high - low <= 2.0**-6 for low, high in zip(lows, highs)], axis=0)
+    at_low, at_high = [np.where(narrow, a, 0.0) for a in lows], [np.where(narrow, a, 0.0) for a in highs]
+    if mode == "nearest":
+        low, high = nearest_at(planes, at_low, at_high)
+    elif mode == "linear":
+        low, high = linear_at(planes, at_low, at_high)
+    elif mode == "cubic":
+        low, high = _cubic_in_boxes(planes, at_low, at_high)
+    else:
+        raise NotAnalysed(f"mode {mode} is not known")
+    if narrow.all():
+        return low, high
+    axes = tuple(range(2, planes.low.ndim))
+    least, most = planes.low.min(axis=axes), planes.high.max(axis=axes)
+    if planes.padding == "zeros":
+        least, most = np.minimum(least, 0.0), np.maximum(most, 0.0)
+    least, most = overshot(least, most, mode, len(axes))
+    wide = ~narrow[:, None]
+    return np.where(wide, least[..., None], low), np.where(wide, most[..., None], high)
+
+
+def overshot(low: Array, high: Array, mode: str, rank: int) -> tuple[Array, Array]:
+    """The hull of interpolated values: cubic weights sum to one and their negative part to a/4 at most, per axis."""
+    for _ in range(rank if mode == "cubic" else 0):
+        reach = abs(CUBIC_A) / 4 * (high - low)
+        low, high = low - reach, high + reach
+    return low, high
+
+
+def _cubic_in_boxes(planes: Planes, lows: Sequence[Array], highs: Sequence[Array]) -> tuple[Array, Array]:
+    """Cubic convolution at the middle of narrow boxes, plus how far it can change towards their ends."""
+    middles: list[Array] = []
+    reach = np.zeros(lows[0].shape)
+    for low, high, size in zip(lows, highs, planes.sizes):
+        middle = (low + high) / 2
+        if planes.padding == "border":
+            # Positions beyond the border are moved to the element there, at once (ONNX GridSample-22).
+            first, last = (0.0, size - 1.0) if planes.aligned else (-0.5, size - 0.5)
+            outside = (middle < first) | (middle > last)
+            middle = np.where(outside, np.clip(middle, 0.0, size - 1.0), middle)
+        middles.append(middle)
+        reach = reach + (high - low) / 2
+    low, high = cubic_at(planes, middles, CUBIC_A)
+    # |W'| <= 3|a + 2| + 2|a + 3| on two taps and |a| on two; the other axes' weights sum to at most 1 + |a|/2 in size.
+    slope = 2 * (3 * abs(CUBIC_A + 2) + 2 * abs(CUBIC_A + 3)) + 2 * abs(CUBIC_A)
+    axes = tuple(range(2, planes.low.ndim))
+    size = np.maximum(np.abs(planes.low.min(axis=axes)), np.abs(planes.high.max(axis=axes)))
+    error = slope * (1 + abs(CUBIC_A) / 2) ** (len(axes) - 1) * reach[:, None] * size[..., None]
+    return low - error, high + error
+
+
+def rounded_samples(
+    op: Call, x: Range, result: Range, size: Array, mode: str, taps: int, *, precise: bool = False
+) -> Range:
+    """The rounding error of the weighted sums added, or integers rounded, and special values.
+
+    `precise` says that the weights are as exact as the tensor's format.
+    """
+    if mode == "nearest":
+        return result.with_special(x.any_special) if x.any_special else result
+    if not x.format.is_float:
+        low, high = np.floor(result.low), np.ceil(result.high)
+        return result.replace(
+            np.clip(low, x.format.low, x.format.high), np.clip(high, x.format.low, x.format.high), None
+        )
+    # Weights are rounded like numbers up to one: the error counts every element that takes part in full.
+    error = summation_error(op, 4 * size, taps + 8, x.format)
+    if not precise:
+        # Positions, and with them the weights, are those of float32.
+        error = error + 2.0**-20 * size
+    result = result.replace(result.low - error, result.high + error, None)
+    return result.with_special(special_of_sums(x)) if x.any_special else result
+
+
+# -- what ranges give to them ------------------------------------------------------------------------------------------
+
+
+def finite_bounds(x: Range) -> tuple[Array, Array]:
+    low, high, _ = x.expanded()
+    if x.has_special:
+        empty = low > high
+        low, high = np.where(empty, 0.0, low), np.where(empty, 0.0, high)
+    return low, high
+
+
+def position_unit(format: Format) -> float:
+    """The unit roundoff of positions: the tensor's own, float32's at best."""
+    return max(format.unit_roundoff, 2.0**-24)
+
+
+def special_of_sums(x: Range) -> int:
+    """Special values of weighted sums that may read any element: an infinity becomes anything."""
+    return SPECIALS if x.any_special & INFINITIES else x.any_special
+
+
+def channel_hull(x: Range, *, with_zero: bool) -> tuple[Array, Array]:
+    """Bounds of the finite values per batch cell and channel cell, (batch, channels)."""
+    axes = tuple(range(2, x.rank))
+    hull = x.smash(axes)
+    low, high = (a.reshape(a.shape[:2]) for a in (hull.low, hull.high))
+    empty = low > high
+    low, high = np.where(empty, 0.0, low), np.where(empty, 0.0, high)
+    return (np.minimum(low, 0.0), np.maximum(high, 0.0)) if with_zero else (low, high)

@@ -34,9 +34,7 @@ def _skip() -> list[Seed]:
         ("far", [x + np.float32(1e4), skip, gamma, beta], {"epsilon": 1e-5}, 4),
         ("matrix", [x[0], skip[0], gamma, beta, bias], {"epsilon": 1e-5}, 1),
     ):
-        found.append(
-            seed("SkipLayerNormalization", inputs, attributes, domain=_DOMAIN, outputs=outputs, name=f"skip-{name}")
-        )
+        found.append(seed("SkipLayerNormalization", inputs, attributes, domain=_DOMAIN, outputs=outputs, name=f"skip-{name}"))
     for name, inputs, attributes, outputs in (
         ("plain", [x, skip, gamma], {}, 1),
         ("bias", [x, skip, gamma, bias], {"epsilon": 1e-5}, 1),
@@ -52,9 +50,7 @@ def _skip() -> list[Seed]:
         for scale in (1.0, 300.0):
             inputs = [inputs[0] * np.float16(scale), *inputs[1:]]
             name = f"{operator}-half-{scale:g}"
-            found.append(
-                seed(operator, inputs, {"epsilon": 1e-5}, domain=_DOMAIN, outputs=4, output_types=types, name=name)
-            )
+            found.append(seed(operator, inputs, {"epsilon": 1e-5}, domain=_DOMAIN, outputs=4, output_types=types, name=name))
     for axis, tail in ((-1, (6,)), (1, (3, 6)), (2, (6,))):
         for epsilon, outputs in ((1e-5, 1), (0.1, 2)):
             name = f"simplified-{axis}-{epsilon}"
@@ -137,9 +133,7 @@ def _attention() -> list[Seed]:
         found.append(seed("Attention", inputs, attributes, domain=_DOMAIN, outputs=outputs, name=f"attention-{name}"))
     for name, mask in (("lengths", lengths), ("ends", ends), ("plane", plane), ("cube", cube)):
         inputs = [x, weights, bias, mask]
-        found.append(
-            seed("Attention", inputs, {"num_heads": 2}, domain=_DOMAIN, vary=[3], name=f"attention-any-{name}")
-        )
+        found.append(seed("Attention", inputs, {"num_heads": 2}, domain=_DOMAIN, vary=[3], name=f"attention-any-{name}"))
     return found
 
 
@@ -170,9 +164,7 @@ def _multi_head() -> list[Seed]:
     found: list[Seed] = []
     for name, inputs, attributes, outputs in cases:
         attributes = {"num_heads": 2, **attributes}
-        found.append(
-            seed("MultiHeadAttention", inputs, attributes, domain=_DOMAIN, outputs=outputs, name=f"multi-head-{name}")
-        )
+        found.append(seed("MultiHeadAttention", inputs, attributes, domain=_DOMAIN, outputs=outputs, name=f"multi-head-{name}"))
     for name, bias in (("lowest", masked), ("infinite", infinite)):
         inputs = [q, k, v, None, None, bias]
         found.append(
@@ -236,9 +228,7 @@ def _grouped() -> list[Seed]:
     found: list[Seed] = []
     for name, inputs, attributes, outputs in cases:
         attributes = {"num_heads": 2, "kv_num_heads": 1, **attributes}
-        found.append(
-            seed("GroupQueryAttention", inputs, attributes, domain=_DOMAIN, outputs=outputs, name=f"grouped-{name}")
-        )
+        found.append(seed("GroupQueryAttention", inputs, attributes, domain=_DOMAIN, outputs=outputs, name=f"grouped-{name}"))
     four = [_normal(1, 3, 32), _normal(1, 3, 16), _normal(1, 3, 16), None, None, _int32([2]), _int32([3])]
     found.append(
         seed(
@@ -267,8 +257,7 @@ def _rotary() -> list[Seed]:
         ("part-split", [split, each, cosines[:, :1], sines[:, :1]], {"num_heads": 2, "rotary_embedding_dim": 2}),
     ]
     return [
-        seed("RotaryEmbedding", inputs, attributes, domain=_DOMAIN, name=f"rotary-{name}")
-        for name, inputs, attributes in cases
+        seed("RotaryEmbedding", inputs, attributes, domain=_DOMAIN, name=f"rotary-{name}") for name, inputs, attributes in cases
     ]
 
 

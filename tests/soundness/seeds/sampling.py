@@ -21,6 +21,7 @@ def _uniform(*shape: int) -> Any:
 
 _ROIS = np.array([[0.4, 0.2, 3.1, 4.3], [1.0, 1.0, 2.0, 2.5], [-3.0, 0.3, 6.2, 9.1]], np.float32)
 _BATCH = np.array([0, 1, 0])
+_BOXES = np.array([[0.1, 0.05, 0.7, 0.93], [0.0, 0.2, 1.3, 0.8], [0.9, 0.3, 0.2, 0.31]], np.float32)
 
 SEEDS: list[Seed] = [
     *(
@@ -104,5 +105,16 @@ SEEDS: list[Seed] = [
         opset=22,
         vary=[0, 1],
         name="deform_conv_dilations",
+    ),
+    *(
+        seed(
+            "CropAndResize",
+            [_normal(2, 2, 5, 4), _BOXES, np.array([0, 1, 0], np.int32), np.array(size, np.int32)],
+            {"mode": mode, "extrapolation_value": 0.5},
+            domain="com.microsoft",
+            vary=[0],
+            name=f"crop_and_resize_{mode}_{size[0]}",
+        )
+        for mode, size in (("bilinear", [3, 2]), ("nearest", [4, 3]), ("bilinear", [1, 1]))
     ),
 ]
