@@ -16,6 +16,7 @@ import onnx
 import onnxruntime as ort
 from rich.console import Console
 from rich.table import Table
+from tests.torch_models import EXPORTED
 
 from tensorproof.assumptions import Declarations, parse_domain, resolve
 from tensorproof.checking import analyse
@@ -23,7 +24,6 @@ from tensorproof.confirm.sampling import points
 from tensorproof.formats import FLOAT32
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.targets import ONNXRUNTIME_CPU
-from tests.torch_models import EXPORTED
 
 PASSES = 5
 
@@ -53,8 +53,7 @@ def measure(proto: onnx.ModelProto, text: str) -> tuple[float, float, int, int, 
     options.log_severity_level = 4
     session = ort.InferenceSession(proto.SerializeToString(), options)
     domains = {
-        model.name_of(n): (d, assumptions.shapes[n] or (), model.values[n].format or FLOAT32)
-        for n, d in assumptions.inputs.items()
+        model.name_of(n): (d, assumptions.shapes[n] or (), model.values[n].format or FLOAT32) for n, d in assumptions.inputs.items()
     }
     feeds = next(points(0, domains, 1))
     wanted = {i.name for i in session.get_inputs()}

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+from examples.models import EXAMPLES
 from google.protobuf.descriptor import FieldDescriptor
 
-from examples.models import EXAMPLES
 from tests.commands import tensorproof
 from tests.models import with_bodies
 

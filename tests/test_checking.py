@@ -60,7 +60,10 @@ def test_masks_of_minus_infinity_are_legal() -> None:
     report = static(proto, ranges={"x": (-5, 5)})
     assert found(report) == {("NUM108", "p")}
     causal = np.where(np.tril(np.ones((3, 3))) > 0, 0.0, -np.inf).astype(np.float32)
-    proto = model("(float[3,3] x) => (float[3,3] y) <float[3,3] mask = {0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0}>", "s = Add(x, mask)\n" + body)
+    proto = model(
+        "(float[3,3] x) => (float[3,3] y) <float[3,3] mask = {0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0}>",
+        "s = Add(x, mask)\n" + body,
+    )
     proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(causal, "mask"))
     assert not static(proto, ranges={"x": (-5, 5)}).findings
 
@@ -130,7 +133,13 @@ def test_an_index_is_assumed_to_be_valid() -> None:
     proto = model("(int64[2] i) => (float[2] y) <float[3] t = {1.0, 2.0, 3.0}>", "g = Gather(t, i)\ny = Log(g)")
     report = static(proto)
     assert not report.findings
-    assert report.assumptions["inputs"]["i"] == {"range": [0.0, 2.0], "domain": "box", "source": "role: index", "shape": [2], "text": "0:2"}
+    assert report.assumptions["inputs"]["i"] == {
+        "range": [0.0, 2.0],
+        "domain": "box",
+        "source": "role: index",
+        "shape": [2],
+        "text": "0:2",
+    }
 
 
 def test_the_same_seed_gives_the_same_report_and_witness(tmp_path: Path) -> None:
@@ -142,7 +151,10 @@ def test_the_same_seed_gives_the_same_report_and_witness(tmp_path: Path) -> None
     ]
     assert contents[0] == contents[1]
     arrays = [sorted((tmp_path / str(i)).glob("*.npz"))[0].read_bytes() for i in range(2)]
-    with np.load(tmp_path / "0" / sorted((tmp_path / "0").glob("*.npz"))[0].name) as a, np.load(tmp_path / "1" / sorted((tmp_path / "1").glob("*.npz"))[0].name) as b:
+    with (
+        np.load(tmp_path / "0" / sorted((tmp_path / "0").glob("*.npz"))[0].name) as a,
+        np.load(tmp_path / "1" / sorted((tmp_path / "1").glob("*.npz"))[0].name) as b,
+    ):
         np.testing.assert_array_equal(a["array_0"], b["array_0"])
     assert len(arrays[0]) == len(arrays[1])
 
@@ -190,7 +202,7 @@ def test_configuration_in_pyproject(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = saved(model("(float[2] x) => (float[2] y)", "y = Log(x)"), tmp_path)
     monkeypatch.chdir(tmp_path)
     config = tmp_path / "pyproject.toml"
-    config.write_text('[tool.tensorproof]\nranges = {x = [1, 2]}\n')
+    config.write_text("[tool.tensorproof]\nranges = {x = [1, 2]}\n")
     assert tensorproof("check", path).code == 0
     assert tensorproof("check", path, "--range", "x=0:1").code == 1
     config.write_text('[tool.tensorproof]\nignore = ["NUM101[y]"]\n')

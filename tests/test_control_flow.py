@@ -29,9 +29,7 @@ pytestmark = pytest.mark.area("control flow")
 Bounds = tuple[float, float]
 
 
-def analysed(
-    proto: onnx.ModelProto, inputs: Mapping[str, Bounds], *, keep_ranges: bool = False, target=IEEE
-) -> RangedGraph:
+def analysed(proto: onnx.ModelProto, inputs: Mapping[str, Bounds], *, keep_ranges: bool = False, target=IEEE) -> RangedGraph:
     """The propagation, each input one interval."""
     graph = from_proto(proto)
     ranges: dict[int, Range] = {}

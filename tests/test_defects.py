@@ -34,7 +34,13 @@ def _unrolled_power() -> str:
 
 
 DEFECTS = [
-    Defect("log(softmax)", model("(float[2,4] x) => (float[2,4] y)", "p = Softmax<axis=-1>(x)\ny = Log(p)"), {"x": (-80, 80)}, "NUM101", "y"),
+    Defect(
+        "log(softmax)",
+        model("(float[2,4] x) => (float[2,4] y)", "p = Softmax<axis=-1>(x)\ny = Log(p)"),
+        {"x": (-80, 80)},
+        "NUM101",
+        "y",
+    ),
     Defect("log(sigmoid)", model("(float[4] x) => (float[4] y)", "p = Sigmoid(x)\ny = Log(p)"), {"x": (-100, 100)}, "NUM101", "y"),
     Defect(
         "log(1-sigmoid)",
@@ -182,12 +188,22 @@ def test_a_sample_of_the_box_confirms_it(defect: Defect) -> None:
 
 
 NEAR_MISSES = [
-    ("log of a guarded value", "(float[4] x) => (float[4] y)", "lo = Constant<value_float=1e-6>()\nc = Max(x, lo)\ny = Log(c)", {"x": (-1, 1)}),
+    (
+        "log of a guarded value",
+        "(float[4] x) => (float[4] y)",
+        "lo = Constant<value_float=1e-6>()\nc = Max(x, lo)\ny = Log(c)",
+        {"x": (-1, 1)},
+    ),
     ("exp below its limit", "(float[4] x) => (float[4] y)", "y = Exp(x)", {"x": (-88, 88)}),
     ("acos inside its domain", "(float[4] x) => (float[4] y)", "y = Acos(x)", {"x": (-1, 1)}),
     ("division by a positive number", "(float[4] x) => (float[4] y)", "y = Reciprocal(x)", {"x": (0.5, 1)}),
     ("log_softmax", "(float[2,4] x) => (float[2,4] y)", "y = LogSoftmax<axis=-1>(x)", {"x": (-1000, 1000)}),
-    ("1-p+1e-7", "(float[4] p) => (float[4] y)", "e = Constant<value_float=1e-7>()\no = Constant<value_float=1.0>()\nq = Sub(o, p)\ng = Add(q, e)\ny = Log(g)", {"p": (0, 1)}),
+    (
+        "1-p+1e-7",
+        "(float[4] p) => (float[4] y)",
+        "e = Constant<value_float=1e-7>()\no = Constant<value_float=1.0>()\nq = Sub(o, p)\ng = Add(q, e)\ny = Log(g)",
+        {"p": (0, 1)},
+    ),
 ]
 
 

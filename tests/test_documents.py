@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import tomllib
 from pathlib import Path
 
 import pytest
-
 from docs.generate import drifted
 from examples.models import build
+
 from tensorproof.configuration import read_configuration
 from tests.commands import tensorproof
 
@@ -57,7 +56,7 @@ def test_console_blocks_run(workplace: Path) -> None:
         assert result.code in (0, 1), (command, result.err)
         ran += 1
     assert ran >= 5
-    assert os.path.getsize("build/report.sarif") > 100
+    assert Path("build/report.sarif").stat().st_size > 100
 
 
 def test_toml_blocks_are_configurations(tmp_path: Path) -> None:

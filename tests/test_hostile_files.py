@@ -212,7 +212,7 @@ def test_sizes_are_bounded_before_memory_is_taken(tmp_path: Path) -> None:
 
 
 HOSTILE = [
-    'quote" and \' apostrophe',
+    "quote\" and ' apostrophe",
     "new\nline",
     "::error file=x::boom",
     "<script>alert(1)</script>",

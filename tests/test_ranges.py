@@ -40,7 +40,7 @@ def test_a_join_holds_both_and_a_meet_what_both_hold(seed: int, shape: tuple[int
 
 @given(seeds, shapes)
 def test_refining_changes_nothing_and_smashing_only_widens(seed: int, shape: tuple[int, ...]) -> None:
-    rng, a = ranges_of(seed, shape)
+    _rng, a = ranges_of(seed, shape)
     fine = a.expand()
     np.testing.assert_array_equal(fine.low, a.expanded()[0])
     assert a.smash().includes(a)
@@ -54,14 +54,16 @@ def test_refining_changes_nothing_and_smashing_only_widens(seed: int, shape: tup
 @settings(max_examples=50)
 def test_widening_ends(seed: int, shape: tuple[int, ...]) -> None:
     _, state = ranges_of(seed, shape)
-    for step in range(20):
+    steps = 0
+    for _ in range(20):
         grown = state.replace(state.low - 1.0, state.high * 2.0 + 1.0, None).clamp(FLOAT32.low, FLOAT32.high)
         widened = state.widen(grown)
         assert widened.includes(grown)
         if state.includes(widened):
             break
         state = widened
-    assert step < 10
+        steps += 1
+    assert steps < 10
 
 
 def test_join_of_different_shapes_is_a_span() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import time
 import warnings
 from pathlib import Path
@@ -136,7 +137,7 @@ def test_two_hundred_thousand_nodes_load_and_scale() -> None:
 
     def chain(count: int) -> onnx.ModelProto:
         names = ["x", *(f"v{i}" for i in range(count))]
-        nodes = [helper.make_node("Relu", [a], [b], name=b) for a, b in zip(names, names[1:])]
+        nodes = [helper.make_node("Relu", [a], [b], name=b) for a, b in itertools.pairwise(names)]
         inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])]
         outputs = [helper.make_tensor_value_info(names[-1], TensorProto.FLOAT, [2])]
         return helper.make_model(helper.make_graph(nodes, "chain", inputs, outputs))

@@ -49,6 +49,8 @@ HOSTILE = [
     "",
 ]
 
+pytestmark = pytest.mark.area("reports")
+
 
 def finding(rule: str = "NUM101", node: str = "/loss/Log", **changes: Any) -> Finding:
     """A finding that is complete, to be varied."""
@@ -129,9 +131,7 @@ def sample() -> Report:
             "dimensions": {"N": [1, 2, 3]},
             "notes": ["a note"],
         },
-        coverage=Coverage(
-            25, 10, 8, (Unanalysed("a", "Foo", "unknown"), Unanalysed("b", "Foo", "unknown")), ("sizes",)
-        ),
+        coverage=Coverage(25, 10, 8, (Unanalysed("a", "Foo", "unknown"), Unanalysed("b", "Foo", "unknown")), ("sizes",)),
         findings=(note, possible, consequence, near, confirmed),
         proven_safe=("n1", "n2", "n3"),
         proven_safe_if={"n4": ("/loss/Log",)},
@@ -214,9 +214,7 @@ def test_any_number_of_reports(format: str, amount: int) -> None:
 
 def test_unknown_format() -> None:
     assert find_format("junit") is junit.render
-    with pytest.raises(
-        ConfigurationError, match=r"unknown format 'yaml'; known are terminal, json, sarif, github, junit"
-    ):
+    with pytest.raises(ConfigurationError, match=r"unknown format 'yaml'; known are terminal, json, sarif, github, junit"):
         find_format("yaml")
 
 
@@ -362,9 +360,7 @@ def test_terminal_shortens_what_is_many() -> None:
     follow = tuple(finding("NUM103", f"/c{i}", consequence_of=("/n000",)) for i in range(9))
     missing = tuple(Unanalysed(f"u{i}", f"Op{i % 9}", "no rule") for i in range(90))
     inputs = {f"in{i}": {"range": [0.0, 1.0]} for i in range(20)}
-    report = replace(
-        sample(), findings=roots + follow, coverage=Coverage(99, 99, 9, missing), assumptions={"inputs": inputs}
-    )
+    report = replace(sample(), findings=roots + follow, coverage=Coverage(99, 99, 9, missing), assumptions={"inputs": inputs})
     text = terminal.render([report])
     assert text.count("  bracket   ") == terminal.DETAILED_ROOTS
     assert "further findings, in short (the json format has all details)" in text
@@ -625,9 +621,7 @@ def test_baseline_suppresses_what_it_knows_and_nothing_else(tmp_path: Path) -> N
     write_baseline(path, Baseline.of([report]))
     known = read_baseline(path)
     assert known == Baseline.of([report])
-    drifted = report.with_findings(
-        (*(replace(f, low=-7.0, location=None) for f in report.findings), finding(node="/new"))
-    )
+    drifted = report.with_findings((*(replace(f, low=-7.0, location=None) for f in report.findings), finding(node="/new")))
     left = apply_baseline(drifted, known)
     assert [f.node for f in left.findings] == ["/new"]
     assert left.suppressed == report.suppressed + 5
@@ -788,9 +782,7 @@ def test_consequences_go_with_their_roots() -> None:
     assert _kept(elsewhere, [], ["NUM101"]) == ["NUM109 /c"]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "NUM9", "XYZ", "NUM101[", "NUM101[]", "NUM101]", "101", "NUM1,,NUM2", "NUM1 NUM2"]
-)
+@pytest.mark.parametrize("text", ["", "NUM9", "XYZ", "NUM101[", "NUM101[]", "NUM101]", "101", "NUM1,,NUM2", "NUM1 NUM2"])
 def test_unknown_codes(text: str) -> None:
     for select, ignore in (([text], []), ([], [text])):
         with pytest.raises(ConfigurationError) as caught:

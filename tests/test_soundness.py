@@ -49,9 +49,7 @@ def entry_of(label: str) -> Operator:
 
 def test_every_standard_operator_has_a_block() -> None:
     missing = [
-        schema.name
-        for schema in onnx.defs.get_all_schemas()
-        if schema.domain == "" and find_operator("", schema.name) is None
+        schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == "" and find_operator("", schema.name) is None
     ]
     assert missing == []
 
@@ -131,9 +129,7 @@ def test_results_of_onnx_runtime_lie_inside_the_range_of_its_target(label: str) 
     compared = 0
     for number, seed in enumerate(seeds()[label][:6]):
         for format in (FLOAT32, FLOAT16):
-            runtime_seed = Seed(
-                seed.name, seed.operator, seed.domain, seed.model, seed.inputs, seed.outputs, seed.vary, "runtime"
-            )
+            runtime_seed = Seed(seed.name, seed.operator, seed.domain, seed.model, seed.inputs, seed.outputs, seed.vary, "runtime")
             try:
                 bench = Workbench(runtime_seed, format, ONNXRUNTIME_CPU)
             except Exception:  # the runtime has no kernel for this opset or format

@@ -14,6 +14,8 @@ from tensorproof.ranges.range import Range
 from tensorproof.ranges.sums import dot_product, interval_product, summation_error
 from tensorproof.targets import IEEE, ONNXRUNTIME_CPU, TENSORFLOW_CPU, Target
 
+pytestmark = pytest.mark.area("sums")
+
 
 def call(name: str = "MatMul", target: Target = IEEE, **attributes: object) -> Call:
     entry = find_operator("", name)

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
@@ -39,9 +38,7 @@ def observable(proto: onnx.ModelProto) -> list[str]:
 def outside(proto: onnx.ModelProto, ranges: dict[str, Any], dims: dict[str, int], runs: int = RUNS) -> list[str]:
     """Values of real runs that lie outside of their computed range, as text."""
     model = from_proto(proto)
-    declared = Declarations(
-        {n: domain_from_json(r, n) for n, r in ranges.items()}, {n: (s, s) for n, s in dims.items()}
-    )
+    declared = Declarations({n: domain_from_json(r, n) for n, r in ranges.items()}, {n: (s, s) for n, s in dims.items()})
     (assumptions, *_), _ = resolve(model, declared)
     ranged = propagate(
         model,
@@ -53,8 +50,7 @@ def outside(proto: onnx.ModelProto, ranges: dict[str, Any], dims: dict[str, int]
     )
     flows = {model.name_of(n): flow for n, flow in ranged.ranges.items()}
     domains = {
-        model.name_of(n): (d, assumptions.shapes[n], model.values[n].format or FLOAT32)
-        for n, d in assumptions.inputs.items()
+        model.name_of(n): (d, assumptions.shapes[n], model.values[n].format or FLOAT32) for n, d in assumptions.inputs.items()
     }
     found: list[str] = []
     names = [n for n in observable(proto) if n in flows]
@@ -111,11 +107,21 @@ def test_models_exported_by_torch_in_float16(name: str) -> None:
 def wheel_models() -> Iterator[tuple[str, Path, dict[str, Any], dict[str, int]]]:
     """Trained models inside wheels that are installed for the tests, with input ranges and sizes."""
     catalogue: list[tuple[str, str, dict[str, Any], dict[str, int]]] = [
-        ("silero_vad", "data/silero_vad_16k_op15.onnx", {"input": (-1, 1), "state": (-1, 1), "sr": (16000, 16000)}, {"sequence": 576}),
+        (
+            "silero_vad",
+            "data/silero_vad_16k_op15.onnx",
+            {"input": (-1, 1), "state": (-1, 1), "sr": (16000, 16000)},
+            {"sequence": 576},
+        ),
         ("magika", "models/standard_v3_3/model.onnx", {"bytes": (0, 256)}, {}),
         ("rapidocr_onnxruntime", "models/ch_ppocr_mobile_v2.0_cls_infer.onnx", {"*": (-1, 1)}, {"?": 48}),
         ("rapidocr_onnxruntime", "models/ch_PP-OCRv4_rec_infer.onnx", {"*": (-1, 1)}, {"?": 48, "p2o.DynamicDimension.1": 64}),
-        ("rapidocr_onnxruntime", "models/ch_PP-OCRv4_det_infer.onnx", {"*": (-3, 3)}, {"p2o.DynamicDimension.1": 64, "p2o.DynamicDimension.2": 64}),
+        (
+            "rapidocr_onnxruntime",
+            "models/ch_PP-OCRv4_det_infer.onnx",
+            {"*": (-3, 3)},
+            {"p2o.DynamicDimension.1": 64, "p2o.DynamicDimension.2": 64},
+        ),
         ("basic_pitch", "saved_models/icassp_2022/nmp.onnx", {"*": (-1, 1)}, {}),
     ]
     for package, inside, ranges, dims in catalogue:

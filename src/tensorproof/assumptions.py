@@ -119,7 +119,6 @@ class Assumptions:
             "notes": list(self.notes),
         }
 
-
     def _shape_json(self, number: int) -> list[int] | None:
         shape = self.shapes[number]
         return None if shape is None else list(shape)
@@ -163,10 +162,8 @@ def domain_from_json(value: Any, what: str) -> Domain:
             pairs = tuple((_float(p[0], what), _float(p[1], what)) for p in value["channels"] if len(p) == 2)
             if not pairs or len(pairs) != len(value["channels"]):
                 raise AssumptionError(f"{what}: channels must be pairs [low, high]")
-            return Domain(
-                "channels", min(p[0] for p in pairs), max(p[1] for p in pairs), axis=axis, channels=pairs
-            )
-        if "values" in value and value["values"]:
+            return Domain("channels", min(p[0] for p in pairs), max(p[1] for p in pairs), axis=axis, channels=pairs)
+        if value.get("values"):
             values = tuple(_float(v, what) for v in value["values"])
             return Domain("values", min(values), max(values), values=values)
         if "range" in value:
@@ -293,9 +290,7 @@ def _check_dimensions(model: Model, declared: Mapping[str, tuple[int, int]]) -> 
             raise AssumptionError(f"no dimension is named {name!r}; symbolic are {', '.join(known) or 'none'}")
 
 
-def _size_combinations(
-    model: Model, declared: Mapping[str, tuple[int, int]]
-) -> tuple[list[dict[str, int]], list[str]]:
+def _size_combinations(model: Model, declared: Mapping[str, tuple[int, int]]) -> tuple[list[dict[str, int]], list[str]]:
     names = symbolic_dimensions(model)
     spans = {name: declared.get(name, (default, default)) for name, default in names.items()}
     count = math.prod(high - low + 1 for low, high in spans.values())
@@ -312,10 +307,7 @@ def _shape(model: Model, number: int, sizes: Mapping[str, int]) -> tuple[int, ..
     value = model.values[number]
     if value.shape is None:
         return None
-    return tuple(
-        size if isinstance(size, int) else sizes[size or f"{value.name}:{axis}"]
-        for axis, size in enumerate(value.shape)
-    )
+    return tuple(size if isinstance(size, int) else sizes[size or f"{value.name}:{axis}"] for axis, size in enumerate(value.shape))
 
 
 def _from_samples(model: Model, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Domain]:

@@ -97,9 +97,7 @@ def check(
         remarks=(*last.coverage.remarks, *remarks),
     )
     stated = last.assumptions.to_json(model)
-    stated["dimensions"] = {
-        name: sorted({a.assumptions.sizes[name] for a in analyses}) for name in last.assumptions.sizes
-    }
+    stated["dimensions"] = {name: sorted({a.assumptions.sizes[name] for a in analyses}) for name in last.assumptions.sizes}
     stated["target"] = f"{target.name}: {target.description}"
     return Report(
         model=model.name,
@@ -193,9 +191,7 @@ class _Collector:
         return Analysis(self.assumptions, tuple(findings), tuple(safe), safe_if, coverage, self.ranged.summaries)
 
     def root_names(self, roots: Iterable[int]) -> tuple[str, ...]:
-        return tuple(
-            sorted(self.model.name_of(-1 - root) if root < 0 else self.nodes[root].name for root in roots)
-        )
+        return tuple(sorted(self.model.name_of(-1 - root) if root < 0 else self.nodes[root].name for root in roots))
 
     def findings_of(self, record: Record) -> Iterable[Finding]:
         for hazard in _merged(record.hazards):

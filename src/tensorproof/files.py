@@ -15,12 +15,13 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
 
 
 def write_text(path: str | Path, text: str) -> None:
+    """`write_bytes` of a text in UTF-8."""
     write_bytes(path, text.encode("utf-8"))

@@ -1,4 +1,4 @@
-"""`Finding`: one defect as every part of tensorproof reports it, and `Report`: all of them with what was assumed and covered."""
+"""`Finding`: one defect as every part of tensorproof reports it, and `Report`: all of them, with assumptions and coverage."""
 
 from __future__ import annotations
 
@@ -125,10 +125,7 @@ class Finding:
             "range": [number(self.low), number(self.high)],
             "reached": None if self.reached is None else [number(v) for v in self.reached],
             "location": location,
-            "trail": [
-                {"value": step.value, "op": step.op, "range": [number(step.low), number(step.high)]}
-                for step in self.trail
-            ],
+            "trail": [{"value": step.value, "op": step.op, "range": [number(step.low), number(step.high)]} for step in self.trail],
             "witness": None if self.witness is None else self.witness.arrays,
             "replay": None if self.witness is None else self.witness.script,
             "fix": self.fix,
@@ -218,9 +215,7 @@ class Report:
                 "nodes": self.coverage.nodes,
                 "checkable": self.coverage.checkable,
                 "checked": self.coverage.checked,
-                "not_analysed": [
-                    {"node": u.node, "op": u.op, "reason": u.reason} for u in self.coverage.not_analysed
-                ],
+                "not_analysed": [{"node": u.node, "op": u.op, "reason": u.reason} for u in self.coverage.not_analysed],
                 "remarks": list(self.coverage.remarks),
                 "complete": self.coverage.complete,
             },

@@ -129,16 +129,10 @@ FLOAT64 = _floating("float64", 11, np.float64, digits=53, least_exponent=-1022)
 FLOAT32 = _floating("float32", 1, np.float32, digits=24, least_exponent=-126)
 FLOAT16 = _floating("float16", 10, np.float16, digits=11, least_exponent=-14)
 BFLOAT16 = _floating("bfloat16", 16, ml_dtypes.bfloat16, digits=8, least_exponent=-126)
-FLOAT8_E4M3FN = _floating(
-    "float8_e4m3fn", 17, ml_dtypes.float8_e4m3fn, digits=4, least_exponent=-6, has_infinity=False
-)
-FLOAT8_E4M3FNUZ = _floating(
-    "float8_e4m3fnuz", 18, ml_dtypes.float8_e4m3fnuz, digits=4, least_exponent=-7, has_infinity=False
-)
+FLOAT8_E4M3FN = _floating("float8_e4m3fn", 17, ml_dtypes.float8_e4m3fn, digits=4, least_exponent=-6, has_infinity=False)
+FLOAT8_E4M3FNUZ = _floating("float8_e4m3fnuz", 18, ml_dtypes.float8_e4m3fnuz, digits=4, least_exponent=-7, has_infinity=False)
 FLOAT8_E5M2 = _floating("float8_e5m2", 19, ml_dtypes.float8_e5m2, digits=3, least_exponent=-14)
-FLOAT8_E5M2FNUZ = _floating(
-    "float8_e5m2fnuz", 20, ml_dtypes.float8_e5m2fnuz, digits=3, least_exponent=-15, has_infinity=False
-)
+FLOAT8_E5M2FNUZ = _floating("float8_e5m2fnuz", 20, ml_dtypes.float8_e5m2fnuz, digits=3, least_exponent=-15, has_infinity=False)
 FLOAT8_E8M0 = _floating(
     "float8_e8m0",
     24,
@@ -148,15 +142,9 @@ FLOAT8_E8M0 = _floating(
     has_infinity=False,
     has_subnormals=False,
 )
-FLOAT4_E2M1 = _floating(
-    "float4_e2m1", 23, ml_dtypes.float4_e2m1fn, digits=2, least_exponent=0, has_infinity=False, has_nan=False
-)
-FLOAT6_E2M3 = _floating(
-    "float6_e2m3", 27, ml_dtypes.float6_e2m3fn, digits=4, least_exponent=0, has_infinity=False, has_nan=False
-)
-FLOAT6_E3M2 = _floating(
-    "float6_e3m2", 28, ml_dtypes.float6_e3m2fn, digits=3, least_exponent=-2, has_infinity=False, has_nan=False
-)
+FLOAT4_E2M1 = _floating("float4_e2m1", 23, ml_dtypes.float4_e2m1fn, digits=2, least_exponent=0, has_infinity=False, has_nan=False)
+FLOAT6_E2M3 = _floating("float6_e2m3", 27, ml_dtypes.float6_e2m3fn, digits=4, least_exponent=0, has_infinity=False, has_nan=False)
+FLOAT6_E3M2 = _floating("float6_e3m2", 28, ml_dtypes.float6_e3m2fn, digits=3, least_exponent=-2, has_infinity=False, has_nan=False)
 INT64 = _integer("int64", 7, np.int64, 64, signed=True)
 INT32 = _integer("int32", 6, np.int32, 32, signed=True)
 INT16 = _integer("int16", 5, np.int16, 16, signed=True)

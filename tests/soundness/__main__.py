@@ -1,9 +1,9 @@
 """Development loop and `make soundness`.
 
-    python -m tests.soundness nodes [OPERATOR...]     all node cases, points and widened; closes with the counts
-    python -m tests.soundness trials [OPERATOR...]    random trials per operator and format
-    python -m tests.soundness tightness [OPERATOR...] width of the ranges against the hull that a search finds
-    python -m tests.soundness missing                 operators of the standard without a block
+python -m tests.soundness nodes [OPERATOR...]     all node cases, points and widened; closes with the counts
+python -m tests.soundness trials [OPERATOR...]    random trials per operator and format
+python -m tests.soundness tightness [OPERATOR...] width of the ranges against the hull that a search finds
+python -m tests.soundness missing                 operators of the standard without a block
 """
 
 from __future__ import annotations

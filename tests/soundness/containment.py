@@ -42,9 +42,7 @@ def _fits(size: Size, number: int) -> bool:
 
 
 def _tensor_violation(value: Range, array: np.ndarray[Any, Any]) -> str | None:
-    if value.shape is not None and (
-        len(value.shape) != array.ndim or not all(map(_fits, value.shape, array.shape))
-    ):
+    if value.shape is not None and (len(value.shape) != array.ndim or not all(map(_fits, value.shape, array.shape))):
         return f"shape {array.shape} not in {value.shape}"
     if value.format.kind in ("string", "complex"):
         return None

@@ -20,7 +20,7 @@ DISTRUSTED: dict[str, dict[str, str]] = {
     "AffineGrid": dict.fromkeys(("float16", "bfloat16", "float64"), "gives float32"),
     "GlobalLpPool": {"all": "does not implement it"},
     "MaxRoiPool": {"all": "does not implement it"},
-    "MaxPool": {"bfloat16": "gives negative indices for windows at the border"},
+    "MaxPool": {"all": "gives negative indices for windows at the border"},
     "LogSoftmax": {"all": "is Log(Softmax): -inf wherever the softmax underflows"},
     "Dropout": {"bfloat16": _SINGLE},
     "Det": {"float16": "is numpy.linalg.det, which lacks the format", "bfloat16": "gives float64 (numpy.linalg.det)"},

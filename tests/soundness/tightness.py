@@ -68,7 +68,7 @@ def _sparse_ranges(rng: np.random.Generator, bench: Workbench) -> tuple[list[Abs
     return ranges, places
 
 
-def _search(bench: Workbench, ranges: Sequence[Abstract], places: list[tuple[int, Any]], rng: np.random.Generator):  # noqa: ANN202
+def _search(bench: Workbench, ranges: Sequence[Abstract], places: list[tuple[int, Any]], rng: np.random.Generator):
     """The hull of results over points that a coordinate search visits, for all output elements."""
     bounds = [(i, w, float(ranges[i].low[w]), float(ranges[i].high[w])) for i, w in places]  # type: ignore[union-attr]
     hull: list[Any] = []
@@ -165,7 +165,15 @@ def _compare(result: Measurement, s: Seed, bench: Workbench, analysis: Any, hull
             continue
         with np.errstate(invalid="ignore"):
             reached = float(hull[n][1][where] - hull[n][0][where])
-        scale = max(1.0, float(np.nanmax(np.abs(hull[n][1]))), *(float(np.nanmax(np.abs(x.astype(float)), initial=0.0)) for x in bench.inputs if isinstance(x, np.ndarray) and x.dtype.kind == "f" and np.isfinite(x.astype(float)).all()))
+        scale = max(
+            1.0,
+            float(np.nanmax(np.abs(hull[n][1]))),
+            *(
+                float(np.nanmax(np.abs(x.astype(float)), initial=0.0))
+                for x in bench.inputs
+                if isinstance(x, np.ndarray) and x.dtype.kind == "f" and np.isfinite(x.astype(float)).all()
+            ),
+        )
         slack = scale * (1e-9 if format is FLOAT64 else 1e-4)
         width = float(high[where] - low[where])
         if not np.isfinite(reached):

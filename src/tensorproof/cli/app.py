@@ -25,6 +25,7 @@ _debug = False
 def common(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
+    """Options of every command."""
     global _debug
     _debug = debug
 
@@ -36,9 +37,7 @@ def check(
         list[str] | None,
         typer.Option("--range", metavar="NAME=LOW:HIGH", help="Range of an input (or weight); `*` for all. Repeatable."),
     ] = None,
-    ranges_file: Annotated[
-        Path | None, typer.Option("--ranges", metavar="FILE", help='JSON: {"name": [low, high]}.')
-    ] = None,
+    ranges_file: Annotated[Path | None, typer.Option("--ranges", metavar="FILE", help='JSON: {"name": [low, high]}.')] = None,
     samples: Annotated[
         Path | None, typer.Option("--samples", metavar="FILE", help="Ranges learned from the arrays of an .npz file.")
     ] = None,
@@ -53,29 +52,19 @@ def check(
     target: Annotated[
         str | None, typer.Option(help="The runtime whose arithmetic is assumed.", show_default="onnxruntime-cpu")
     ] = None,
-    format: Annotated[
-        str, typer.Option("--format", help="terminal, json, sarif, github or junit.")
-    ] = "terminal",
+    format: Annotated[str, typer.Option("--format", help="terminal, json, sarif, github or junit.")] = "terminal",
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write the report to a file.")] = None,
     select: Annotated[list[str] | None, typer.Option(metavar="CODES", help="Only these rules, e.g. NUM1,NUM203.")] = None,
     ignore: Annotated[
         list[str] | None, typer.Option(metavar="CODES", help="Not these rules; NUM101[/decoder/*] ignores by node.")
     ] = None,
-    fail_on: Annotated[
-        str | None, typer.Option(help="confirmed, possible, incomplete or never.", show_default="confirmed")
-    ] = None,
+    fail_on: Annotated[str | None, typer.Option(help="confirmed, possible, incomplete or never.", show_default="confirmed")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Same as --fail-on incomplete.")] = False,
     baseline: Annotated[Path | None, typer.Option(metavar="FILE", help="Known findings, not reported again.")] = None,
-    write_baseline: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the findings as a new baseline.")
-    ] = None,
+    write_baseline: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the findings as a new baseline.")] = None,
     no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Static analysis alone; nothing is run.")] = False,
-    witnesses: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where failing inputs are saved.")
-    ] = Path("tensorproof-witnesses"),
-    source_root: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Source excerpts are shown from files under it.")
-    ] = None,
+    witnesses: Annotated[Path, typer.Option(metavar="DIR", help="Where failing inputs are saved.")] = Path("tensorproof-witnesses"),
+    source_root: Annotated[Path | None, typer.Option(metavar="DIR", help="Source excerpts are shown from files under it.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the samples.", show_default="0")] = None,
     budget: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of confirmation.")] = None,
 ) -> None:
@@ -161,8 +150,10 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         return 2
     except Exception as error:
-        if hasattr(error, "format_message"):
-            return _fail(error.format_message())
+        # The errors of the option parser know how to say what is wrong; its classes are not part of typer's interface.
+        describe = getattr(error, "format_message", None)
+        if describe is not None:
+            return _fail(str(describe()))
         if _debug or "--debug" in arguments:
             raise
         return _fail(f"internal error: {type(error).__name__}: {error}; run with --debug for the traceback")

@@ -54,9 +54,7 @@ def run_check(options: CheckOptions) -> int:
     fail_on = options.fail_on or configuration.fail_on or "confirmed"
     if fail_on not in FAIL_ON:
         raise ConfigurationError(f"--fail-on {fail_on!r}: write {', '.join(FAIL_ON)}")
-    selection = parse_selection(
-        options.select or configuration.select, (*options.ignore, *configuration.ignore)
-    )
+    selection = parse_selection(options.select or configuration.select, (*options.ignore, *configuration.ignore))
     baseline_path = options.baseline or (Path(configuration.baseline) if configuration.baseline else None)
     baseline = None if baseline_path is None else read_baseline(baseline_path)
     checked: list[Report] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 DELAY_SECONDS = 2.0
@@ -12,7 +12,7 @@ INTERVAL_SECONDS = 0.2
 
 
 @contextmanager
-def shown_progress(name: str) -> Iterator[Callable[[str, int], None] | None]:
+def shown_progress(name: str) -> Generator[Callable[[str, int], None] | None]:
     """A callback `(stage, done)`; it writes one line that is overwritten, and clears it at the end."""
     if not sys.stderr.isatty():
         yield None

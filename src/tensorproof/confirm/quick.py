@@ -206,7 +206,7 @@ class QuickConfirm:
             worker.close()
 
     def _save(self, watches: Sequence[_Watch], free: Sequence[str], legal: Mapping[str, int]) -> None:
-        if self.folder is None or self.data_folder is not None and self._has_external_data():
+        if self.folder is None or (self.data_folder is not None and self._has_external_data()):
             return
         for watch in watches:
             if watch.point is None:
@@ -337,9 +337,7 @@ def _not_finite(value: Any) -> bool:
 
 
 def _values(flags: int) -> tuple[float, ...]:
-    return tuple(
-        value for bit, value in ((POSITIVE_INFINITY, np.inf), (NEGATIVE_INFINITY, -np.inf)) if flags & bit
-    )
+    return tuple(value for bit, value in ((POSITIVE_INFINITY, np.inf), (NEGATIVE_INFINITY, -np.inf)) if flags & bit)
 
 
 def _settle(watch: _Watch) -> Finding:
@@ -348,4 +346,3 @@ def _settle(watch: _Watch) -> Finding:
     if watch.point is None:
         return replace(watch.finding, reached=reached)
     return replace(watch.finding, reached=reached, verdict=Verdict.CONFIRMED, reaches=watch.reaches)
-

@@ -126,9 +126,7 @@ def save(
 
 def _literal(legal: Mapping[str, tuple[float, ...]]) -> str:
     entries = (
-        f"{ascii(name)}: ({''.join('np.inf, ' if v > 0 else '-np.inf, ' for v in values)})"
-        for name, values in legal.items()
-        if values
+        f"{name!a}: ({''.join('np.inf, ' if v > 0 else '-np.inf, ' for v in values)})" for name, values in legal.items() if values
     )
     return "{" + ", ".join(entries) + "}"
 

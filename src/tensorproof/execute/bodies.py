@@ -38,9 +38,7 @@ def watch_in_bodies(proto: onnx.ModelProto, output: str, floating: frozenset[str
     return result
 
 
-def _paths(
-    graph: onnx.GraphProto, output: str
-) -> Iterator[list[tuple[onnx.GraphProto, onnx.NodeProto]]]:
+def _paths(graph: onnx.GraphProto, output: str) -> Iterator[list[tuple[onnx.GraphProto, onnx.NodeProto]]]:
     """Every way from a graph down to a node that produces `output`, as pairs of a graph and its node."""
     for node in graph.node:
         if output in node.output:
@@ -84,9 +82,7 @@ def _flag_of(graph: onnx.GraphProto, node: onnx.NodeProto, floating: frozenset[s
     return flag
 
 
-def _hoist(
-    parent: onnx.GraphProto, control: onnx.NodeProto, body: onnx.GraphProto, flag: str, label: str
-) -> str:
+def _hoist(parent: onnx.GraphProto, control: onnx.NodeProto, body: onnx.GraphProto, flag: str, label: str) -> str:
     """Lead a flag out of a body; returns its name in the parent graph."""
     import onnx
 

@@ -9,9 +9,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-def instrumented(
-    proto: onnx.ModelProto, observed: Sequence[str], free_weights: Collection[str] = ()
-) -> onnx.ModelProto:
+def instrumented(proto: onnx.ModelProto, observed: Sequence[str], free_weights: Collection[str] = ()) -> onnx.ModelProto:
     """A copy whose outputs are the observed values (and no others) and where free weights are inputs."""
     import onnx
 

@@ -213,9 +213,7 @@ class _Reader:
             source, module = _origin(proto)
             label = self.unique(proto.name or f"{proto.op_type}({next((n for n in proto.output if n), '')})")
             version = self.opsets.get(domain, 1)
-            node = Node(
-                self.node_count, proto.op_type, domain, version, label, inputs, tuple(outputs), attributes, source, module
-            )
+            node = Node(self.node_count, proto.op_type, domain, version, label, inputs, tuple(outputs), attributes, source, module)
             self.node_count += 1
             result.append(node)
         return result

@@ -42,9 +42,7 @@ def converted(proto: onnx.ModelProto, format: Format) -> tuple[onnx.ModelProto, 
     return result, changes
 
 
-def _convert_graph(
-    graph: onnx.GraphProto, format: Format, opsets: dict[str, int], changes: dict[str, str]
-) -> None:
+def _convert_graph(graph: onnx.GraphProto, format: Format, opsets: dict[str, int], changes: dict[str, str]) -> None:
     fixed = _fixed_names(graph.node, format, opsets)
     for tensor in graph.initializer:
         if tensor.name not in fixed:
@@ -95,9 +93,7 @@ def _convert_tensor(tensor: onnx.TensorProto, format: Format, name: str, changes
         changes[name] = "vanished"
     converted_tensor = onnx.numpy_helper.from_array(new, tensor.name)
     if converted_tensor.data_type != format.onnx_code:
-        converted_tensor = onnx.helper.make_tensor(
-            tensor.name, format.onnx_code, list(array.shape), new.tobytes(), raw=True
-        )
+        converted_tensor = onnx.helper.make_tensor(tensor.name, format.onnx_code, list(array.shape), new.tobytes(), raw=True)
     tensor.CopyFrom(converted_tensor)
 
 

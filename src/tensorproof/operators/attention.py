@@ -1,25 +1,24 @@
 """Attention: scaled products of queries and keys, masked, through a softmax, mixing the values (ONNX Attention-23 to -25).
 
 The assumed evaluation is that of the standard's text: queries and keys are both multiplied by sqrt(scale) before the
-product. The result is a weighted average of the values, bounded exactly for boxes of scores and values; scores share
-their query and key, which is not used.
+product. The result is a weighted average of the values, bounded exactly for boxes of scores and values. That scores share
+their query is used as far as a softmax does not change when all keys move by the same vector.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorproof.errors import NotAnalysed, UnknownShape
+from tensorproof.errors import UnknownShape
 from tensorproof.formats import BY_ONNX_CODE, Array, Format
 from tensorproof.operators.activations import least
 from tensorproof.operators.arithmetic import div, mul
 from tensorproof.operators.linear import matmul
 from tensorproof.operators.softmax import FUNCTION_ERROR, exponential_sum_error, softmax
-from tensorproof.operators.table import CORRECT, RESULT, Call, Operator, operator
+from tensorproof.operators.table import CORRECT, RESULT, Call, Operator, evaluate, operator
 from tensorproof.operators.trigonometric import tanh
 from tensorproof.ranges.elementwise import binary, increasing
 from tensorproof.ranges.grid import Cuts, Grid, Shape, Size, cell_sizes, largest, smallest, union
@@ -33,6 +32,7 @@ from tensorproof.ranges.range import (
     SPECIALS,
     Flags,
     Range,
+    align,
 )
 from tensorproof.ranges.reshaping import reshape
 from tensorproof.ranges.weighted_average import mixed, work
@@ -87,9 +87,7 @@ def additive(mask: Range, format: Format) -> Range:
     return tri_state(format, mask.shape or (), mask.grid, may_attend, must_attend)
 
 
-def tri_state(
-    format: Format, shape: Shape, grid: Grid, may: npt.NDArray[np.bool_], must: npt.NDArray[np.bool_]
-) -> Range:
+def tri_state(format: Format, shape: Shape, grid: Grid, may: npt.NDArray[np.bool_], must: npt.NDArray[np.bool_]) -> Range:
     """A bias of 0 where a key may be attended to, or -inf where that is not certain."""
     special = np.where(must, np.uint8(0), np.uint8(NEGATIVE_INFINITY))
     return Range(format, shape, grid, np.where(may, 0.0, np.inf), np.where(may, 0.0, -np.inf), special)
@@ -176,10 +174,49 @@ def scores(op: Call, q: Range, k: Range, scale: float) -> Range:
     # The root is a float32 number whatever the tensor's format.
     roundings = 3.0 + 2.0**-24 / q.format.unit_roundoff
     q, k = (
-        widened(op, op.apply(mul, x, Range.constant(np.asarray(factor), x.format)), roundings)
-        for x, factor in zip((q, k), factors)
+        widened(op, op.apply(mul, x, Range.constant(np.asarray(factor), x.format)), roundings) for x, factor in zip((q, k), factors)
     )
     return op.apply(matmul, q, transpose(k, (0, 1, 3, 2)))
+
+
+def centred(op: Call, q: Range, k: Range, scale: float, logits: Range, bias: Range | None) -> Range:
+    """The logits up to a term that all keys of a query share: scale * q (k - c)^T + bias, c the mean key.
+
+    Their rounding errors are those of `logits`, whose special values they keep.
+    """
+    if q.low is q.high or bool((q.low == q.high).all()) or k.cells[2] == 1:
+        return logits
+    empty = k.low > k.high
+    low, high = np.where(empty, 0.0, k.low), np.where(empty, 0.0, k.high)
+    mean = (low / 2 + high / 2).mean(axis=2, keepdims=True)
+    scaled = q.replace(*(np.sort([q.low * scale, q.high * scale], axis=0)), None)
+
+    def product(a: Range, b: Range) -> Range:
+        call = Call(matmul, {}, target=op.target)
+        return evaluate(call, (a.without_special(), transpose(b.without_special(), (0, 1, 3, 2))))
+
+    moved_keys = k.replace(low - mean, high - mean, None)
+    result = product(scaled, moved_keys)
+    reach = product(_sizes(scaled), k.replace(*([np.maximum(np.abs(low), np.abs(high)) + np.abs(mean)] * 2), None))
+    if bias is not None:
+        result = binary(result, bias.without_special(), increasing(np.add), np.add, q.format)
+    aligned = align(logits, result, reach)
+    u, accumulator = q.format.unit_roundoff, op.accumulation(q.format)
+    relative = (smallest(shape_of(q)[3]) + 4) * accumulator.unit_roundoff + 10 * u + 2.0**-22
+    size = np.where(aligned.lows[0] <= aligned.highs[0], np.maximum(np.abs(aligned.lows[0]), np.abs(aligned.highs[0])), 0.0)
+    error = relative * aligned.highs[2] + 2.1 * max(u, logits.format.unit_roundoff) * size + 64 * least(op, q.format)
+    absent = aligned.lows[0] > aligned.highs[0]
+    low, high = aligned.lows[1] - error, aligned.highs[1] + error
+    if not np.isfinite(np.where(absent, 0.0, high - low)).all():
+        return logits
+    return aligned.result(
+        logits.format, np.where(absent, np.inf, low), np.where(absent, -np.inf, high), aligned.specials[0]
+    )
+
+
+def _sizes(x: Range) -> Range:
+    """The largest absolute values, as a range of points."""
+    return x.replace(x.magnitude(), x.magnitude(), None)
 
 
 def softcapped(op: Call, x: Range, softcap: float) -> Range:
@@ -237,13 +274,25 @@ def mix(op: Call, logits: Range, v: Range, format: Format, *, may_be_empty: bool
     size = np.maximum(np.abs(value_low), np.abs(value_high))
     size = np.where(masked.all(axis=-2)[..., None], 0.0, size).max(axis=-2, keepdims=True)
     accumulator = op.accumulation(v.format)
-    relative = exponential_sum_error(op, format, float(terms)) + (terms + 4) * accumulator.unit_roundoff + 4 * v.format.unit_roundoff
+    relative = (
+        exponential_sum_error(op, format, float(terms)) + (terms + 4) * accumulator.unit_roundoff + 4 * v.format.unit_roundoff
+    )
     error = size * (np.expm1(relative) + terms * (least(op, v.format) + least(op, format))) + terms * least(op, v.format)
     error = np.where(unattended, 0.0, error)
     result_low, result_high = result_low - error, result_high + error
     shape = (*shape_of(logits)[:_KEYS], shape_of(v)[-1])
     grid = (*logits.grid[:_KEYS], v.grid[-1])
     return Range(v.format, shape, grid, result_low, result_high, _flags(logits, v))
+
+
+def _with_any_key(y: Range, v: Range) -> Range:
+    """Where scores overflow to -inf, runtimes may attend to keys that are masked, or to none."""
+    keys = v.smash((2,))
+    nothing = np.zeros_like(keys.low)
+    hull = keys.replace(np.minimum(keys.low, nothing), np.maximum(keys.high, nothing), keys.special)
+    aligned = align(y, hull)
+    low, high = np.minimum(*aligned.lows), np.maximum(*aligned.highs)
+    return aligned.result(y.format, low, high, aligned.specials[0] | aligned.specials[1])
 
 
 def _flags(logits: Range, v: Range) -> Flags | None:
@@ -291,7 +340,7 @@ def probabilities(op: Call, logits: Range, format: Format) -> Range:
     overflow=ACCUMULATION_OVERFLOW,
     hazards=(MASKED_SOFTMAX, ARITHMETIC_OVERFLOW),
     composed_of=(matmul, mul),
-    coarse="scores of one query are bounded one by one: that they share the query is not used",
+    coarse="scores are bounded one by one: that they share a query or a key is used in part",
 )
 def attention(
     op: Call,
@@ -315,21 +364,20 @@ def attention(
     present_key, present_value = k, v
     query_heads, heads = (smallest(shape_of(x)[1]) for x in (q, k))
     k, v = (repeat_heads(x, query_heads // heads) for x in (k, v))
-    scale = op.attribute("scale")
-    raw = scores(op, q, k, 1.0 / np.sqrt(smallest(shape_of(q)[3])) if scale is None else scale)
+    scale = default_scale(q) if op.attribute("scale") is None else op.attribute("scale")
+    raw = scores(op, q, k, scale)
     softcap = op.attribute("softcap", 0.0)
     logits = capped = softcapped(op, raw, softcap) if softcap > 0 else raw
-    may_be_empty = mask is not None
-    if mask is not None:
-        logits = biased(op, logits, padded(additive(mask, q.format), shape_of(k)[2]))
-    band = _band(op, q, k, offset, lengths)
-    if band is not None:
-        logits = biased(op, logits, band.bias(q.format, q, k, lengths is not None))
-        may_be_empty = may_be_empty or not band.leaves_a_key(shape_of(q)[2], shape_of(k)[2])
+    bias, may_be_empty = _bias(op, q, k, offset, mask, lengths)
+    if bias is not None:
+        logits = biased(op, logits, bias)
     precision = op.attribute("softmax_precision")
     format = BY_ONNX_CODE[precision] if precision else q.format
     inner = converted(op, logits, format) if format is not q.format else logits
-    y = mix(op, inner, v, format, may_be_empty=may_be_empty)
+    overflows = any(hazard.gives for hazard in op.hazards)
+    y = mix(op, inner if softcap > 0 else centred(op, q, k, scale, inner, bias), v, format, may_be_empty=may_be_empty)
+    if overflows and bias is not None:
+        y = _with_any_key(y, v)
     mode = op.attribute("qk_matmul_output_mode", 0)
     if op.outputs < 4:
         shown = raw
@@ -338,6 +386,26 @@ def attention(
     else:
         shown = (raw, capped, logits)[mode]
     return merge_heads(y) if is_flat else y, present_key, present_value, shown
+
+
+def default_scale(q: Range) -> float:
+    """1 / sqrt(size of a head)."""
+    return 1.0 / float(np.sqrt(smallest(shape_of(q)[3])))
+
+
+def _bias(
+    op: Call, q: Range, k: Range, offset: Size, mask: Range | None, lengths: Range | None
+) -> tuple[Range | None, bool]:
+    """What is added to the scores, and whether it may mask all keys of a query."""
+    bias = None if mask is None else padded(additive(mask, q.format), shape_of(k)[2])
+    band = _band(op, q, k, offset, lengths)
+    if band is None:
+        return bias, mask is not None
+    shape = band.bias(q.format, q, k, lengths is not None)
+    leaves = band.leaves_a_key(shape_of(q)[2], shape_of(k)[2])
+    if bias is None:
+        return shape, not leaves
+    return binary(shape, bias, increasing(np.add), np.add, q.format), True
 
 
 def _band(op: Call, q: Range, k: Range, offset: Size, lengths: Range | None) -> Band | None:

@@ -50,6 +50,12 @@ class State(NamedTuple):
     totals: Integers | None
     length: Size
 
+    def may_be_padded(self, length: int) -> bool:
+        """Whether rows of a prompt of that length may end before its last query."""
+        if self.past is None:
+            return False
+        return self.totals is None or bool((self.totals < self.past + length).any())
+
 
 @operator(
     "GroupQueryAttention",
@@ -110,6 +116,9 @@ def group_query_attention(
     if sink is not None or op.attribute("smooth_softmax", -1) == 1:
         logits, all_values = _with_sink(logits, all_values, None if sink is None else wide(sink))
     result = mix(op, logits, all_values, logits.format, may_be_empty=False)
+    if state.may_be_padded(length):
+        # A query behind the end of its row may find its window empty: its result is 0.
+        result = result.join(Range.uniform(result.shape, result.format, 0.0, 0.0))
     shown = _shown(op, scores, logits, total).with_format(format)
     return merge_heads(result).with_format(format), present_key, present_value, shown
 
@@ -228,17 +237,15 @@ def _visible(op: Call, scores: Range, state: State, window: int) -> Range:
         return tri_state(scores.format, one, coarse(one), np.ones(one, np.bool_), np.zeros(one, np.bool_))
     place = np.arange(keys)[None, None, None, :]
     own = state.past[:, None, None, None] + np.arange(length)[None, None, :, None]
-    may = np.broadcast_to(place < keys, (batch, 1, length, keys))
-    if op.attribute("causal", 1):
-        may = may & (place <= own)
-        if window > 0:
-            may = may & (place > own - window)
+    earlier = np.broadcast_to(place <= own if op.attribute("causal", 1) else place < keys, (batch, 1, length, keys))
+    inside = earlier & (place > own - window) if window > 0 else earlier
+    # Rows of a prompt may end before some of its queries; those see what the last one sees, before their own window.
     if state.totals is None:
-        # Rows of a prompt may be shorter than the longest one, and end before some of the queries.
-        must = np.zeros(may.shape, np.bool_)
+        may, must = earlier, np.zeros(earlier.shape, np.bool_)
     else:
-        must = may & (place < state.totals[:, None, None, None])
-        may = np.where(must.any(axis=3, keepdims=True), must, may)
+        totals = state.totals[:, None, None, None]
+        must = inside & (place < totals) & (own < totals)
+        may = np.where(own < totals, must, earlier)
     shape = (batch, 1, length, keys)
     return tri_state(scores.format, shape, fine(shape), may, must)
 

@@ -270,9 +270,7 @@ def _within(indices: Range, rows: int) -> Range:
     return indices if low >= -rows and high < rows else indices.clamp(-rows, rows - 1)
 
 
-def _unpacked_table(
-    data: Range, scales: Range, zero_points: Range | None, bits: int, block: int, axis: int
-) -> tuple[Range, Range]:
+def _unpacked_table(data: Range, scales: Range, zero_points: Range | None, bits: int, block: int, axis: int) -> tuple[Range, Range]:
     codes = _constant_array(data, "the weights")
     values = unpacked(codes, bits, codes.shape[-1] * 8 // bits)
     shape = scales.sizes

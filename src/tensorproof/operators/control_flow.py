@@ -56,9 +56,7 @@ def if_(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
             results = [a.join(b) for a, b in zip(results, flows, strict=True)]
     assert results is not None
     for flows in behind:
-        results = [
-            Flow(a.clean, join(a.actual, b.actual), a.roots | b.roots) for a, b in zip(results, flows, strict=True)
-        ]
+        results = [Flow(a.clean, join(a.actual, b.actual), a.roots | b.roots) for a, b in zip(results, flows, strict=True)]
     return [flow.behind(condition.roots) for flow in results]
 
 
@@ -159,11 +157,7 @@ def scan(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
     axes, sides = _listed(node, "scan_output_axes", outputs), _listed(node, "scan_output_directions", outputs)
     for index, (axis, side) in enumerate(zip(axes, sides)):
         number = body.outputs[len(states) + index]
-        results.append(
-            iteration.collected(
-                index, axis, backwards=bool(side), absent=lambda n=number, a=axis: _nothing(run, n, a)
-            )
-        )
+        results.append(iteration.collected(index, axis, backwards=bool(side), absent=lambda n=number, a=axis: _nothing(run, n, a)))
     return results
 
 
@@ -207,9 +201,7 @@ class _Column:
         return min((end for end in ends if end is not None), default=math.inf)
 
 
-def _scan(
-    run: Propagation, body: Graph, states: Sequence[Flow], columns: Sequence[_Column], limit: Flow | None
-) -> Iteration:
+def _scan(run: Propagation, body: Graph, states: Sequence[Flow], columns: Sequence[_Column], limit: Flow | None) -> Iteration:
     """The iterations over the columns; `limit` is their number where it is not the columns' length."""
     clean = _meet([column.length(column.clean) for column in columns])
     actual = _meet([column.length(column.actual) for column in columns])
@@ -404,5 +396,3 @@ def _sequence(value: Abstract) -> SequenceOf:
     if not isinstance(value, SequenceOf):
         raise NotAnalysed("a tensor where a sequence is expected")
     return value
-
-

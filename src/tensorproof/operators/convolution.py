@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import Array
 from tensorproof.operators.movement import concat, split
 from tensorproof.operators.table import CORRECT, Call, find_operator, operator
 from tensorproof.ranges.grid import Cuts, cell_sizes, union
+from tensorproof.ranges.moving import moved
 from tensorproof.ranges.partial_sums import with_partial_sums
 from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Flags, Range, align
 from tensorproof.ranges.sums import interval_product, summation_error
@@ -34,9 +37,7 @@ PRODUCT_BUDGET = 1 << 23
 COLUMN_BUDGET = 1 << 20
 
 
-def interval_convolution(
-    op: Call, x: Range, w: Range, bias: Range | None = None, addend: Range | None = None
-) -> Range:
+def interval_convolution(op: Call, x: Range, w: Range, bias: Range | None = None, addend: Range | None = None) -> Range:
     """Bounds of the convolution of x (N, C, ...) with w (M, C / group, ...), attributes from the node (ONNX Conv-22).
 
     Both operands may be intervals on any grid; the result is in the format of x, with the rounding error of the sum added
@@ -80,18 +81,14 @@ def conv_transpose(op: Call, x: Range, w: Range, bias: Range | None = None) -> R
 
 
 @operator("ConvTransposeWithDynamicPads", domain="com.microsoft", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
-def conv_transpose_with_dynamic_pads(
-    op: Call, x: Range, w: Range, pads: Range | None = None, bias: Range | None = None
-) -> Range:
+def conv_transpose_with_dynamic_pads(op: Call, x: Range, w: Range, pads: Range | None = None, bias: Range | None = None) -> Range:
     """ConvTranspose with its pads as an input."""
     group = int(op.attribute("group", 1))
     windows = _transposed_windows(op, x.sizes[2:], w.sizes[2:], op.integers("pads", pads))
     return _weighted_windows(op, x, _adjoint_weights(w, group), bias, windows, group)
 
 
-def _transposed_windows(
-    op: Call, sizes: Sequence[int], kernel: Sequence[int], pads: Sequence[int] | None
-) -> list[Window]:
+def _transposed_windows(op: Call, sizes: Sequence[int], kernel: Sequence[int], pads: Sequence[int] | None) -> list[Window]:
     """Output sizes and pads by the equations of ONNX ConvTranspose-22."""
     rank = len(sizes)
     strides = op.attribute("strides") or [1] * rank
@@ -128,18 +125,15 @@ def _transposed_windows(
 def _adjoint_weights(w: Range, group: int) -> Range:
     """Weights (C, M / group, ...) of a transposed convolution as (M, C / group, ...)."""
     channels, filters, *kernel = w.sizes
-    if group == 1 or w.cells[:2] == (1, 1):
-        grid = (w.grid[1] if group == 1 else None, w.grid[0] if group == 1 else None, *w.grid[2:])
-        low, high, special = (np.swapaxes(a, 0, 1) for a in (w.low, w.high, w.special))
-    else:
-        w = w.refine_fully(0).refine_fully(1)
-        grid = (_every(group * filters), _every(channels // group), *w.grid[2:])
-        split = (group, channels // group, filters, *w.cells[2:])
-        low, high, special = (
-            np.swapaxes(a.reshape(split), 1, 2).reshape(group * filters, channels // group, *w.cells[2:])
-            for a in (w.low, w.high, w.special)
-        )
-    return Range(w.format, (group * filters, channels // group, *kernel), grid, low, high, special)
+    shape = (group * filters, channels // group, *kernel)
+    if group == 1:
+        return moved(w, shape, (w.grid[1], w.grid[0], *w.grid[2:]), lambda a: np.swapaxes(a, 0, 1))
+    if w.cells[:2] == (1, 1):
+        return moved(w, shape, (None, None, *w.grid[2:]), lambda a: a)
+    w = w.refine_fully(0).refine_fully(1)
+    split, joined = (group, channels // group, filters, *w.cells[2:]), (*shape[:2], *w.cells[2:])
+    grid = (_every(shape[0]), _every(shape[1]), *w.grid[2:])
+    return moved(w, shape, grid, lambda a: np.swapaxes(a.reshape(split), 1, 2).reshape(joined))
 
 
 def _every(size: int) -> Cuts:
@@ -184,9 +178,7 @@ def col2im(op: Call, x: Range, image_shape: Range, block_shape: Range) -> Range:
     for axis in range(rank):
         span = (block[axis] - 1) * dilations[axis] + 1
         positions = (image[axis] + pads[axis] + pads[rank + axis] - span) // strides[axis] + 1
-        windows.append(
-            Window(positions, block[axis], strides[axis], dilations[axis], pads[axis], image[axis], positions, True)
-        )
+        windows.append(Window(positions, block[axis], strides[axis], dilations[axis], pads[axis], image[axis], positions, True))
     taps_per_block = int(np.prod(block, dtype=np.int64))
     channels = x.sizes[1] // taps_per_block
     if int(np.prod([w.size for w in windows], dtype=np.int64)) != x.sizes[2]:
@@ -208,7 +200,8 @@ def _overlapping_blocks(op: Call, x: Range, windows: Sequence[Window], shape: tu
     low, high = _finite(x)
     with_zero = bool(((low <= 0) & (high >= 0)).all())
     taps = [
-        taps_on_cells(window, _every(window.size)) if by_element or window.size == 1
+        taps_on_cells(window, _every(window.size))
+        if by_element or window.size == 1
         else taps_on_one_cell(window, with_zero=with_zero)
         for window in windows
     ]
@@ -272,8 +265,7 @@ def _weighted_windows(
             magnitude = magnitude.max(axis, keepdims=True)
             special = None if special is None else np.bitwise_or.reduce(special, axis=axis, keepdims=True)
     grid = tuple(
-        np.zeros(1, np.int64) if size == 0 else cuts
-        for size, cuts in zip(shape, (x.grid[0], filters, *(tap.cuts for tap in taps)))
+        np.zeros(1, np.int64) if size == 0 else cuts for size, cuts in zip(shape, (x.grid[0], filters, *(tap.cuts for tap in taps)))
     )
     if 0 in shape:
         nothing = np.zeros(tuple(0 if size == 0 else a for size, a in zip(shape, low.shape)))
@@ -303,8 +295,7 @@ def _per_channel(bias: Range, rank: int, channels: int) -> Range:
     ones = (1,) * (rank - 2)
     size = bias.sizes[0] if bias.rank else 1
     grid = (None, bias.grid[0] if size == channels and bias.rank else None, *(None,) * (rank - 2))
-    low, high, special = (a.reshape(1, -1, *ones) for a in (bias.low, bias.high, bias.special))
-    return Range(bias.format, (1, size, *ones), grid, low, high, special)
+    return moved(bias, (1, size, *ones), grid, lambda a: a.reshape(1, -1, *ones))
 
 
 def _shared_channels(x: Range, w: Range, group: int) -> tuple[Range, Range, Cuts, int, Array | None]:
@@ -322,7 +313,8 @@ def _shared_channels(x: Range, w: Range, group: int) -> tuple[Range, Range, Cuts
         # All groups look the same: one of them stands for all.
         groups, result = 1, None
         if w.cells[1] != 1:
-            x = Range(x.format, x.shape, x.grid, *(np.repeat(a, w.cells[1], 1) for a in (x.low, x.high, x.special)))
+            copies = w.cells[1]
+            x = moved(x, x.sizes, x.grid, lambda a: np.repeat(a, copies, 1))
     else:
         x, w = x.refine_fully(1), w.refine_fully(0).refine_fully(1)
         return x, w, _every(filters), group, None
@@ -363,7 +355,7 @@ def _affordable(x: Range, w: Range, windows: Sequence[Window]) -> tuple[Range, l
     return (x if fits(taps) else x.smash((0,))), taps
 
 
-def _columns(array: Array, taps: Sequence[Taps], hull: np.ufunc) -> Array:
+def _columns(array: npt.NDArray[Any], taps: Sequence[Taps], hull: np.ufunc) -> npt.NDArray[Any]:
     """What every tap reads: (batch, channels, space) to (channels, taps, batch, outputs)."""
     kernels: list[int] = []
     outputs: list[int] = []
@@ -394,9 +386,7 @@ def _finite(x: Range) -> tuple[Array, Array]:
     return np.where(empty, 0.0, low), np.where(empty, 0.0, high)
 
 
-def _products(
-    x: Range, w: Range, taps: Sequence[Taps], groups: int, repeats: Array | None
-) -> tuple[Array, Array, Array]:
+def _products(x: Range, w: Range, taps: Sequence[Taps], groups: int, repeats: Array | None) -> tuple[Array, Array, Array]:
     """Bounds and sums of absolute terms, (filters, batch, outputs)."""
     low, high = _finite(x)
     exact = low is high

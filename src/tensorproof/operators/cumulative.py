@@ -254,9 +254,7 @@ def _depth(low: Array, high: Array, count: Times) -> Array:
     return np.minimum(nearest, 1.0) ** count
 
 
-def _computed_product(
-    op: Call, low: Array, high: Array, reach: Array, factors: int | Array, format: Format
-) -> tuple[Array, Array]:
+def _computed_product(op: Call, low: Array, high: Array, reach: Array, factors: int | Array, format: Format) -> tuple[Array, Array]:
     """Products as computed in any order: each factor but one rounds; what underflows is multiplied by what is left."""
     count = np.asarray(factors, np.float64)
     magnitude = np.maximum(np.abs(low), np.abs(high))

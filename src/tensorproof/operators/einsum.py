@@ -278,9 +278,7 @@ def _summed(x: _Whole, need: Collection[str], axes: Labels) -> _Whole:
     return _Whole(tuple(label for label in x.labels if label in need), low, high, magnitude)
 
 
-def _chain(
-    parts: Sequence[_Part], needed: Sequence[set[str]], axes: Labels, output: tuple[str, ...]
-) -> tuple[_Whole, Array]:
+def _chain(parts: Sequence[_Part], needed: Sequence[set[str]], axes: Labels, output: tuple[str, ...]) -> tuple[_Whole, Array]:
     """All operands multiplied from left to right; and how large intermediate results can be in any order."""
     wholes: list[_Whole] = []
     reaches: list[_Whole] = []

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import BY_ONNX_CODE, FLOAT32, Format
 from tensorproof.graph import Graph, Node
-from tensorproof.operators.attention import converted, mix, repeat_heads, scores
+from tensorproof.operators.attention import centred, converted, default_scale, mix, repeat_heads, scores
 from tensorproof.operators.linear import matmul
 from tensorproof.operators.softmax import softmax
 from tensorproof.operators.table import CORRECT, Block, Call, Operator, operator
@@ -33,9 +31,12 @@ def _precision(op: Call, x: Range) -> Format:
 def _scores(op: Call, q: Range, k: Range) -> Range:
     """The scaled products of queries and keys, in the format of the softmax."""
     k = repeat_heads(k, smallest(shape_of(q)[1]) // smallest(shape_of(k)[1]))
+    return converted(op, scores(op, q, k, _scale(op, q)), _precision(op, q))
+
+
+def _scale(op: Call, q: Range) -> float:
     scale = op.attribute("scale")
-    raw = scores(op, q, k, 1.0 / np.sqrt(smallest(shape_of(q)[3])) if scale is None else scale)
-    return converted(op, raw, _precision(op, q))
+    return default_scale(q) if scale is None else scale
 
 
 def _mixed(op: Call, logits: Range, v: Range) -> Range:
@@ -43,6 +44,13 @@ def _mixed(op: Call, logits: Range, v: Range) -> Range:
     v = repeat_heads(v, smallest(shape_of(logits)[1]) // smallest(shape_of(v)[1]))
     y = mix(op, logits, v.with_format(logits.format), logits.format, may_be_empty=True)
     return y.with_format(v.format)
+
+
+def _plain(op: Call, q: Range, k: Range, v: Range) -> Range:
+    """The whole operator without graphs."""
+    logits = _scores(op, q, k)
+    k = repeat_heads(k, smallest(shape_of(q)[1]) // smallest(shape_of(k)[1]))
+    return _mixed(op, centred(op, q, k, _scale(op, q), logits, None), v)
 
 
 def _weighted(op: Call, weights: Range, v: Range) -> Range:
@@ -62,7 +70,8 @@ def _stage(block: Block) -> Operator:
     return Operator("FlexAttention", DOMAIN, block, CORRECT, ACCUMULATION_OVERFLOW, None, None, None, parts, False, ())
 
 
-SCORES, MIXED, WEIGHTS, WEIGHTED = _stage(_scores), _stage(_mixed), _stage(_weights), _stage(_weighted)
+PLAIN, SCORES, MIXED = _stage(_plain), _stage(_scores), _stage(_mixed)
+WEIGHTS, WEIGHTED = _stage(_weights), _stage(_weighted)
 
 
 def _evaluated(run: Propagation, stage: Operator, node: Node, *operands: Flow) -> Flow:
@@ -76,7 +85,7 @@ def _evaluated(run: Propagation, stage: Operator, node: Node, *operands: Flow) -
     "FlexAttention",
     domain=DOMAIN,
     control=True,
-    coarse="scores of one query are bounded one by one: that they share the query is not used",
+    coarse="scores are bounded one by one: that they share a query or a key is used in part",
 )
 def flex_attention(run: Propagation, node: Node, operands: Sequence[Flow | None]) -> list[Flow]:
     """The values averaged with weights softmax(scale Q K^T), scores and weights changed by the graphs that are given."""
@@ -84,6 +93,8 @@ def flex_attention(run: Propagation, node: Node, operands: Sequence[Flow | None]
     if q is None or k is None or v is None:
         raise NotAnalysed("an operand is missing")
     score_mod, prob_mod = node.attributes.get("score_mod"), node.attributes.get("prob_mod")
+    if not isinstance(score_mod, Graph) and not isinstance(prob_mod, Graph):
+        return [_evaluated(run, PLAIN, node, q, k, v)]
     logits = _evaluated(run, SCORES, node, q, k)
     if isinstance(score_mod, Graph):
         logits = run.run(score_mod, [logits])[0]

@@ -124,9 +124,7 @@ class _Product(NamedTuple):
     terms: int
 
 
-def _affine(
-    op: Call, a: Range, b: Range, c: Range | None = None, alpha: float = 1.0, beta: float = 1.0
-) -> Range:
+def _affine(op: Call, a: Range, b: Range, c: Range | None = None, alpha: float = 1.0, beta: float = 1.0) -> Range:
     """alpha (A @ B) + beta C as computed.
 
     Runtimes differ in where they multiply by alpha and in whether C is added first or last, so that each rounding may
@@ -158,9 +156,7 @@ def _affine(
     if not format.is_float:
         low, high = (np.trunc(low), np.trunc(high)) if alpha % 1.0 or beta % 1.0 else (np.ceil(low), np.floor(high))
     low, high = np.where(never_finite, np.inf, low), np.where(never_finite, -np.inf, high)
-    low, high, below, above = (
-        np.broadcast_to(part, counts(grid)) for part in (low, high, dot.below - error, dot.above + error)
-    )
+    low, high, below, above = (np.broadcast_to(part, counts(grid)) for part in (low, high, dot.below - error, dot.above + error))
     result = Range(format, shape, grid, low, high, np.broadcast_to(special, counts(grid)))
     report_partial_overflow(op, result, below, above)
     return _without_axes(result, [axis for axis, drop in zip((-2, -1), vectors) if drop])

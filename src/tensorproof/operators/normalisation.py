@@ -105,9 +105,7 @@ def mean_variance_normalization(op: Call, x: Range) -> Range:
 
 
 @operator("BatchNormalization", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, hazards=STATISTICS)
-def batch_normalization(
-    op: Call, x: Range, scale: Range, bias: Range, mean: Range, variance: Range
-) -> Range | tuple[Range, ...]:
+def batch_normalization(op: Call, x: Range, scale: Range, bias: Range, mean: Range, variance: Range) -> Range | tuple[Range, ...]:
     """scale * (x - mean) / sqrt(variance + epsilon) + bias: extremes at corners; in training by the batch's own statistics."""
     rank = x.rank
     if rank >= 2 and op.attribute("spatial", 1):
@@ -125,18 +123,14 @@ def batch_normalization(
     growth = 1.0 + 2.0 * rows.length * op.accumulation(format).unit_roundoff + 8.0 * format.unit_roundoff
     lost = 2.0 * least(op, format)
     current_mean = rows.per_row(found.low, found.high)
-    current_variance = rows.per_row(
-        np.maximum(found.least / growth - lost, 0.0), (found.most + found.error**2) * growth + lost
-    )
+    current_variance = rows.per_row(np.maximum(found.least / growth - lost, 0.0), (found.most + found.error**2) * growth + lost)
     running_mean = _running(op, mean, current_mean, momentum)
     running_variance = _running(op, variance, current_variance, momentum)
     results = [_vector(part) for part in (running_mean, running_variance, current_mean, current_variance)]
     return (y, *results) if op.version < 14 else (y, *results[:2])
 
 
-def _with_given_statistics(
-    op: Call, x: Range, scale: Range, bias: Range, mean: Range, variance: Range, epsilon: float
-) -> Range:
+def _with_given_statistics(op: Call, x: Range, scale: Range, bias: Range, mean: Range, variance: Range, epsilon: float) -> Range:
     """Inference. Covers both orders of evaluation: as written, and folded into x * a + b."""
     format = x.format
     u, eta = format.unit_roundoff, least(op, format)

@@ -147,9 +147,7 @@ def _quotient(
 
     # Increasing in v; in h by the sign of the numerator; in g up to one extremum on the side of v's sign.
     low = np.minimum.reduce([value(low_v, h, g) for h in (low_h, high_h) for g in _candidates(low_v, h, lg, hg, b, d, epsilon)])
-    high = np.maximum.reduce(
-        [value(high_v, h, g) for h in (low_h, high_h) for g in _candidates(high_v, h, lg, hg, b, d, epsilon)]
-    )
+    high = np.maximum.reduce([value(high_v, h, g) for h in (low_h, high_h) for g in _candidates(high_v, h, lg, hg, b, d, epsilon)])
     # Squares that are negative are no sums of squares: numerator and divisor are then bounded one by one.
     ends = [(v + b * g) / np.maximum(end, tiny) for v, g in ((low_v, lg), (high_v, hg)) for end in (least, most)]
     low = np.where(lh < 0, np.minimum.reduce(ends), low)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import INT64, Array
 from tensorproof.operators.table import CORRECT, Call, operator
-from tensorproof.ranges.grid import largest
 from tensorproof.ranges.axis_maps import Mixture
+from tensorproof.ranges.grid import largest
 from tensorproof.ranges.partial_sums import report_partial_sums
 from tensorproof.ranges.range import (
     CELL_BUDGET,
@@ -190,8 +190,8 @@ def global_lp_pool(op: Call, x: Range) -> Range:
 class _Maximum:
     """What decides a maximum, reduced axis by axis.
 
-    `sure` is a lower bound of every element that is certainly compared (-inf where it may be NaN, which comparisons skip, or
-    -inf itself); `least` and `most` are the ends of the finite values.
+    `sure` is a lower bound of the largest element that is certainly compared (-inf where it may be NaN or -inf itself), `most`
+    the largest finite value.
     """
 
     def __init__(self, x: Range) -> None:
@@ -199,29 +199,27 @@ class _Maximum:
         special = x.special
         low, _ = x.extended()
         self.sure = np.where(special & NAN, -np.inf, low)
-        self.least, self.most = x.low, x.high
+        self.most = x.high
         self.some = special & np.uint8(NAN | POSITIVE_INFINITY)
         self.every = special & np.uint8(NEGATIVE_INFINITY)
 
     def reduce(self, step: Any) -> None:
-        """`step(array, ufunc, identity)` reduces one array by a function."""
-        self.sure, self.most = step(self.sure, np.maximum, -np.inf), step(self.most, np.maximum, -np.inf)
-        self.least = step(self.least, np.minimum, np.inf)
+        """`step(array, ufunc)` reduces one array by a function."""
+        self.sure, self.most = step(self.sure, np.maximum), step(self.most, np.maximum)
         if self.x.has_special:
-            self.some = step(self.some, np.bitwise_or, 0)
-            self.every = step(self.every, np.bitwise_and, NEGATIVE_INFINITY)
+            self.some = step(self.some, np.bitwise_or)
+            self.every = step(self.every, np.bitwise_and)
 
     def result(self, shape: Any, grid: Any) -> Range:
         fmt = self.x.format
         if not self.x.has_special:
             return Range(fmt, shape, grid, self.sure, self.most)
-        # A maximum that is finite is at least the smallest finite element; with NaN skipped, it may stay where it began.
-        low = np.where(self.sure > -np.inf, self.sure, np.where(self.some & NAN, fmt.low, self.least))
-        high = np.where(self.some & NAN, np.maximum(self.most, low), self.most)
+        # Searches begin at the lowest number: -inf does not exceed it, and NaN, compared as false, may hide what came before.
+        unsure = ((self.some & NAN) != 0) | (self.sure == -np.inf)
+        low = np.where(unsure, fmt.low, self.sure)
+        high = np.where(unsure, np.maximum(self.most, fmt.low), self.most)
         empty = low > high
-        return Range(
-            fmt, shape, grid, np.where(empty, np.inf, low), np.where(empty, -np.inf, high), self.some | self.every
-        )
+        return Range(fmt, shape, grid, np.where(empty, np.inf, low), np.where(empty, -np.inf, high), self.some | self.every)
 
 
 def _window_maximum(x: Range, windows: Sequence[Window], first: int) -> Range:
@@ -233,18 +231,18 @@ def _window_maximum(x: Range, windows: Sequence[Window], first: int) -> Range:
         cuts = grid[axis]
         if window.output == 0:
             grid[axis] = np.zeros(1, np.int64)
-            maximum.reduce(lambda a, f, e, axis=axis: np.take(a, np.zeros(0, np.int64), axis))
+            maximum.reduce(lambda a, f, axis=axis: np.take(a, np.zeros(0, np.int64), axis))
             continue
         if cuts is None:
             continue
         if window.output * window.kernel > TABLE_BUDGET * 16:
             grid[axis] = None
-            maximum.reduce(lambda a, f, e, axis=axis: f.reduce(a, axis=axis, keepdims=True))
+            maximum.reduce(lambda a, f, axis=axis: f.reduce(a, axis=axis, keepdims=True))
             continue
         elements = window.reads(np.arange(window.output, dtype=np.int64))
         taps = merge_rows(_as_sets(np.where(elements >= 0, np.searchsorted(cuts, elements, side="right") - 1, NOTHING)))
         grid[axis] = taps.cuts
-        maximum.reduce(lambda a, f, e, axis=axis, cells=taps.cells: _over_taps(a, f, axis, cells))
+        maximum.reduce(lambda a, f, axis=axis, cells=taps.cells: _over_taps(a, f, axis, cells))
     return maximum.result(tuple(shape), tuple(grid))
 
 
@@ -335,7 +333,7 @@ def global_max_pool(op: Call, x: Range) -> Range:
         raise NotAnalysed("the maximum of no elements")
     maximum = _Maximum(x)
     axes = tuple(range(2, x.rank))
-    maximum.reduce(lambda a, f, e: f.reduce(a, axis=axes, keepdims=True))
+    maximum.reduce(lambda a, f: f.reduce(a, axis=axes, keepdims=True))
     return maximum.result((*x.shape[:2], *(1,) * len(axes)), (*x.grid[:2], *(None,) * len(axes)))
 
 
@@ -384,6 +382,4 @@ def _scattered(x: Range, where: Integers, shape: tuple[int, ...]) -> Range:
     untouched = np.ones(total + 1, bool)
     untouched[at] = False
     new_low[untouched] = new_high[untouched] = 0.0
-    return Range.elements(
-        x.format, new_low[:-1].reshape(shape), new_high[:-1].reshape(shape), flags[:-1].reshape(shape)
-    )
+    return Range.elements(x.format, new_low[:-1].reshape(shape), new_high[:-1].reshape(shape), flags[:-1].reshape(shape))

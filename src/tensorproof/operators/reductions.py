@@ -249,9 +249,7 @@ def _partial_sums(op: Call, fold: Fold, low: Array, high: Array) -> tuple[Range,
     return sums, below - error, above + error
 
 
-def _sum(
-    op: Call, fold: Fold, low: Array, high: Array, *, products: bool, special: Flags | None = None
-) -> Range:
+def _sum(op: Call, fold: Fold, low: Array, high: Array, *, products: bool, special: Flags | None = None) -> Range:
     """Sums as computed, from the bounds of the terms; partial sums that overflow are reported."""
     format = fold.x.format
     error = summation_error(

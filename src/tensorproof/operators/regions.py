@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorproof.errors import NotAnalysed
 from tensorproof.formats import Array
 from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.ranges.partial_sums import report_partial_sums
-from tensorproof.ranges.range import Range
+from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, Range
 from tensorproof.ranges.sampling import (
     IMAGE_BUDGET,
     SAMPLE_BUDGET,
@@ -40,6 +39,8 @@ def max_roi_pool(op: Call, x: Range, rois: Range) -> Range:
     if boxes is None or x.has_special or x.size > IMAGE_BUDGET or cells > SAMPLE_BUDGET or 0 in shape:
         hull = x.smash((0, 2, 3))
         low, high = np.minimum(hull.low, 0.0), np.maximum(hull.high, 0.0)
+        # The search for a maximum begins at the lowest number, which -inf and NaN do not exceed.
+        low = np.where(hull.special & np.uint8(NAN | NEGATIVE_INFINITY), x.format.low, low)
         if 0 in shape:
             return Range.uniform(shape, x.format, 0.0, 0.0)
         return Range(x.format, shape, (None, x.grid[1], None, None), low, high, hull.special)
@@ -54,9 +55,7 @@ def max_roi_pool(op: Call, x: Range, rois: Range) -> Range:
     return Range.elements(x.format, low, np.where(sure > -np.inf, possible, np.maximum(possible, 0.0)))
 
 
-def _bins(
-    start: Array, end: Array, scale: float, count: int, size: int
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def _bins(start: Array, end: Array, scale: float, count: int, size: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Per region and bin, the positions of an axis that are certainly in the bin, and those that may be.
 
     Runtimes cut bins in float32 or in float64; near an integer the two may disagree.
@@ -177,9 +176,7 @@ class Line:
         return self
 
 
-def _aligned_regions(
-    op: Call, x: Range, rois: Range, batch: Any, height: int, width: int
-) -> tuple[Array, Array] | None:
+def _aligned_regions(op: Call, x: Range, rois: Range, batch: Any, height: int, width: int) -> tuple[Array, Array] | None:
     """Bounds of all bins of all regions, or None where their samples are too many or their number is not certain."""
     low, high, _ = rois.expanded()
     unit = rois.format.unit_roundoff
@@ -194,7 +191,8 @@ def _aligned_regions(
     def points(row: Array, column: Array) -> list[Array]:
         return [np.broadcast_to(a, shape).reshape(len(low), -1) for a in (row, column)]
 
-    planes = Planes(*(a[batch] for a in x.expanded()[:2]), "border")
+    low_x, high_x, _ = x.expanded()
+    planes = Planes(low_x[batch], high_x[batch], "border")
     lows, highs = points(rows.low, columns.low), points(rows.high, columns.high)
     averages = op.attribute("mode", "avg") == "avg"
     if averages:
@@ -228,7 +226,7 @@ def crop_and_resize(op: Call, x: Range, boxes: Range, batch_indices: Range, crop
     """Samples of boxes at a fixed size, inside the hull of their neighbours; a constant beyond the image."""
     size = op.integers("crop_size", crop_size)
     assert size is not None
-    mode = {"bilinear": "linear"}.get(op.attribute("mode", "bilinear"), op.attribute("mode", "bilinear"))
+    mode = str(op.attribute("mode", "bilinear")).replace("bilinear", "linear")
     constant = float(op.attribute("extrapolation_value", 0.0))
     regions, channels = boxes.sizes[0], x.sizes[1]
     shape = (regions, channels, *size)
@@ -249,16 +247,15 @@ def crop_and_resize(op: Call, x: Range, boxes: Range, batch_indices: Range, crop
     for axis, (count, length) in enumerate(zip(size, x.sizes[2:])):
         # A line from the first end of the box to the second, or its middle; positions increase with both ends.
         share = np.full(1, 0.5) if count == 1 else np.arange(count) / (count - 1)
-        low, high = (
-            (a[:, axis, None] * (1 - share) + a[:, axis + 2, None] * share) * (length - 1) for a in ends
-        )
+        low, high = ((a[:, axis, None] * (1 - share) + a[:, axis + 2, None] * share) * (length - 1) for a in ends)
         error = 8 * position_unit(boxes.format) * (np.maximum(np.abs(low), np.abs(high)) + length)
         low, high = (np.repeat(a, size[1], 1) if axis == 0 else np.tile(a, (1, size[0])) for a in (low - error, high + error))
         gone = gone | (high < 0) | (low > length - 1)
         may_go = may_go | (low < 0) | (high > length - 1)
         lows.append(low)
         highs.append(high)
-    low, high = sampled(Planes(*(a[batch] for a in x.expanded()[:2]), "border"), lows, highs, mode)
+    low_x, high_x, _ = x.expanded()
+    low, high = sampled(Planes(low_x[batch], high_x[batch], "border"), lows, highs, mode)
     gone, may_go = gone[:, None], may_go[:, None]
     low = np.where(gone, constant, np.where(may_go, np.minimum(low, constant), low)).reshape(shape)
     high = np.where(gone, constant, np.where(may_go, np.maximum(high, constant), high)).reshape(shape)

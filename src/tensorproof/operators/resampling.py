@@ -17,8 +17,8 @@ import numpy.typing as npt
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import UINT8, Array
 from tensorproof.operators.table import CORRECT, Call, operator
-from tensorproof.ranges.grid import Span
 from tensorproof.ranges.axis_maps import Mixture
+from tensorproof.ranges.grid import Span
 from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Range
 from tensorproof.ranges.sums import summation_error
 from tensorproof.ranges.windows import NOTHING, Integers
@@ -78,7 +78,7 @@ def coordinates(axis: Axis, transformation: str, kind: Any, *, fractional: bool)
     elif transformation == "pytorch_half_pixel":
         # The text says 0 for one output, the reference evaluator -0.5.
         alone = -half if fractional else kind(0)
-        result = (position + half) / scale - half if resized > 1 or fractional and resized != 1 else position * 0 + alone
+        result = (position + half) / scale - half if resized > 1 or (fractional and resized != 1) else position * 0 + alone
     elif transformation == "half_pixel_symmetric":
         adjustment = kind(axis.output) / (scale * size)
         result = size / 2 * (1 - adjustment) + (position + half) / scale - half
@@ -135,7 +135,8 @@ def rows_of(axis: Axis, method: Method, x: Array) -> Rows:
         reach = int(np.ceil(radius / stretch)) if len(x) else radius
         if reach * len(x) > LONGEST_AXIS:
             raise NotAnalysed("the filter of an axis is too long")
-        elements = np.floor(x).astype(np.int64)[:, None] + np.arange(1 - reach, reach + 1)
+        # One tap more than the kernel reaches: at an integer it is open on which side a tap of weight zero reads.
+        elements = np.floor(x).astype(np.int64)[:, None] + np.arange(-reach, reach + 1)
         distance = (elements - x[:, None]) * stretch
         if method.mode == "linear":
             weights = np.maximum(1.0 - np.abs(distance), 0.0)
@@ -176,8 +177,7 @@ def resample(op: Call, x: Range, axes: Sequence[Axis], method: Method) -> Range:
         if method.nearest == "simple":
             rows.append(rows_of(axis, _with_floor(method), exact))
         if method.mode != "nearest" and len(exact):
-            taps = first.elements.shape[1]
-            terms *= taps
+            terms *= first.elements.shape[1] - 1
             delta = (float(apart.max()) if len(rows) == 1 else 0.0) + 2.0**-22 * (float(np.abs(exact).max()) + 1)
             drift = drift + _steepness(method, first) * delta
         mixture.apply_any(axis.number, [(r.elements, r.weights, r.outside) for r in rows], method.extrapolation)
@@ -251,16 +251,14 @@ def resize(op: Call, x: Range, *operands: Range | None) -> Range:
 @operator("Upsample", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
 def upsample(op: Call, x: Range, scales: Range | None = None) -> Range:
     """Nearest moves data, linear stays inside the hull of neighbours (ONNX Upsample-9)."""
-    mode = {"bilinear": "linear", "trilinear": "linear"}.get(op.attribute("mode", "nearest"), op.attribute("mode", "nearest"))
+    mode = str(op.attribute("mode", "nearest")).removeprefix("bi").removeprefix("tri")
     given = op.attribute("scales")
     if scales is None and given is not None:
         scales = Range.constant(np.asarray(given, np.float32))
     return _resized(op, x, None, scales, None, Method(mode, "asymmetric", "simple", -0.75, False, False, None))
 
 
-def _resized(
-    op: Call, x: Range, roi: Range | None, scales: Range | None, sizes: Range | None, method: Method
-) -> Range:
+def _resized(op: Call, x: Range, roi: Range | None, scales: Range | None, sizes: Range | None, method: Method) -> Range:
     if method.mode not in ("nearest", "linear", "cubic"):
         raise NotAnalysed(f"mode {method.mode} is not known")
     if x.format.kind in ("string", "complex") and method.mode != "nearest":
@@ -281,8 +279,7 @@ def _resized(
         return _unknown_size(x, axes, _spans(scales, [x.sizes[axis] for axis in axes]), method)
     # floor(size * scale) in float32 or in float64: where they differ, both sizes are possible.
     narrow, wide = (
-        [(int(np.floor(kind(x.sizes[a]) * kind(f))), float(f)) for a, f in zip(axes, factors)]
-        for kind in (np.float32, np.float64)
+        [(int(np.floor(kind(x.sizes[a]) * kind(f))), float(f)) for a, f in zip(axes, factors)] for kind in (np.float32, np.float64)
     )
     result = resample(op, x, _axes_of(x, axes, narrow, regions), method)
     return result if narrow == wide else result.join(resample(op, x, _axes_of(x, axes, wide, regions), method))
@@ -291,10 +288,7 @@ def _resized(
 def _axes_of(
     x: Range, axes: Sequence[int], plan: Sequence[tuple[int, float]], regions: Sequence[tuple[float, float]]
 ) -> list[Axis]:
-    return [
-        Axis(number, x.sizes[number], output, scale, *region)
-        for number, (output, scale), region in zip(axes, plan, regions)
-    ]
+    return [Axis(number, x.sizes[number], output, scale, *region) for number, (output, scale), region in zip(axes, plan, regions)]
 
 
 def _region(roi: Range | None, method: Method, count: int) -> list[tuple[float, float]]:
@@ -359,4 +353,3 @@ def image_decoder(op: Call, encoded: Range) -> Range:
     """Pixels from 0 to 255; the size depends on the data."""
     channels = 1 if op.attribute("pixel_format", "RGB") == "Grayscale" else 3
     return Range.uniform((Span(0, None), Span(0, None), channels), UINT8, 0.0, 255.0)
-

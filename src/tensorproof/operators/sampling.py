@@ -31,7 +31,7 @@ from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 @operator("GridSample", error=CORRECT, coarse="cubic interpolation at a position that is not exact takes the whole plane")
 def grid_sample(op: Call, x: Range, grid: Range) -> Range:
     """Linear inside the hull of neighbours and padding, nearest moves data, cubic overshoots."""
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(op.attribute("mode", "linear"), op.attribute("mode", "linear"))
+    mode = str(op.attribute("mode", "linear")).removeprefix("bi")
     padding = op.attribute("padding_mode", "zeros")
     aligned = bool(op.attribute("align_corners", 0))
     if x.format.kind in ("string", "complex"):
@@ -147,9 +147,7 @@ def _base_grid(space: Sequence[int], aligned: bool) -> tuple[Array, Array]:
     overflow=ACCUMULATION_OVERFLOW,
     coarse="an offset that spans many elements takes the hull of the whole plane and zero",
 )
-def deform_conv(
-    op: Call, x: Range, w: Range, offset: Range, bias: Range | None = None, mask: Range | None = None
-) -> Range:
+def deform_conv(op: Call, x: Range, w: Range, offset: Range, bias: Range | None = None, mask: Range | None = None) -> Range:
     """Weights and mask times bilinear samples, each inside the hull of its neighbours and zero."""
     if x.rank != 4:
         raise NotAnalysed("deformable convolution is known in two dimensions only")
@@ -173,9 +171,7 @@ def deform_conv(
         low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
     count, width = low.shape[0], low.shape[3]
     columns = (count, groups, channels // groups * taps, width)
-    low_w, high_w = (
-        a.reshape(1, groups, filters // groups, -1) for a in finite_bounds(w)
-    )
+    low_w, high_w = (a.reshape(1, groups, filters // groups, -1) for a in finite_bounds(w))
     low, high, total = interval_product(low_w, high_w, low.reshape(columns), high.reshape(columns))
     low, high, total = (a.reshape(count, filters, width) for a in (low, high, total))
     if bias is not None:
@@ -220,17 +216,13 @@ def _deformed_samples(
     return tuple(a.reshape(batch, channels, taps, -1) for a in (low - error, high + error))  # type: ignore[return-value]
 
 
-def _mask_bounds(
-    mask: Range, batch: int, parts: int, channels: int, taps: int, points: int, fits: bool
-) -> tuple[Array, Array]:
+def _mask_bounds(mask: Range, batch: int, parts: int, channels: int, taps: int, points: int, fits: bool) -> tuple[Array, Array]:
     """Bounds of the mask, one per channel, tap and point (or their hull)."""
     if not fits:
         low, high = mask.hull()
         return np.full((1, 1, 1, 1), low), np.full((1, 1, 1, 1), high)
     split = (batch, parts, 1, taps, points)
     return tuple(  # type: ignore[return-value]
-        np.broadcast_to(a.reshape(split), (batch, parts, channels // parts, taps, points)).reshape(
-            batch, channels, taps, points
-        )
+        np.broadcast_to(a.reshape(split), (batch, parts, channels // parts, taps, points)).reshape(batch, channels, taps, points)
         for a in finite_bounds(mask)
     )

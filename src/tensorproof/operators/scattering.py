@@ -119,9 +119,7 @@ def tensor_scatter(op: Call, x: Range, updates: Range, starts: Range | None = No
 # -- positions that are known ----------------------------------------------------------------------------------------
 
 
-def _placed(
-    op: Call, x: Range, lead: int, writes: list[Choice], updates: Range, update_lead: int, reduction: str
-) -> Range | None:
+def _placed(op: Call, x: Range, lead: int, writes: list[Choice], updates: Range, update_lead: int, reduction: str) -> Range | None:
     """`x` with its leading axes element by element and updated at flat places of them; None if that is too much work.
 
     `writes` are the places that the updates may go to: where there is one only, they certainly do.

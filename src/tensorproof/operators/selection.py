@@ -191,9 +191,7 @@ def _distinct(x: Range, axis: int | None, *, in_order: bool) -> tuple[Range, Ran
     return values, Range.uniform((count,), INT64, 0.0, last), Range.uniform((size,), INT64, 0.0, last), numbers
 
 
-def _exactly_distinct(
-    x: Range, exact: npt.NDArray[np.generic], axis: int, *, in_order: bool
-) -> tuple[Range, Range, Range, Range]:
+def _exactly_distinct(x: Range, exact: npt.NDArray[np.generic], axis: int, *, in_order: bool) -> tuple[Range, Range, Range, Range]:
     # Tensors of one axis need no axis, and text has none in NumPy.
     along = None if exact.ndim == 1 else axis
     # -0.0 and 0.0 are equal: which of the two stands for both is the first one.

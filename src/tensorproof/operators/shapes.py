@@ -179,9 +179,7 @@ def _lengths(start: float, limit: float, step: float, format: Format) -> set[int
     return {max(math.ceil(q), 0) for q in quotients}
 
 
-def _elements(
-    op: Call, start: tuple[float, float], steps: tuple[float, ...], count: int, format: Format, inner: Format
-) -> Range:
+def _elements(op: Call, start: tuple[float, float], steps: tuple[float, ...], count: int, format: Format, inner: Format) -> Range:
     """Element by element: the number of elements is known."""
     index = np.arange(count, dtype=np.float64)
     low, high = start[0] + index * min(steps), start[1] + index * max(steps)

@@ -275,9 +275,7 @@ def blackman_window(op: Call, size: Range) -> Range:
     "MelWeightMatrix",
     coarse="the three edges of a triangle move independently where the frequencies are ranges",
 )
-def mel_weight_matrix(
-    op: Call, bands: Range, dft_length: Range, sample_rate: Range, lower_edge: Range, upper_edge: Range
-) -> Range:
+def mel_weight_matrix(op: Call, bands: Range, dft_length: Range, sample_rate: Range, lower_edge: Range, upper_edge: Range) -> Range:
     """Triangles with peak 1 over the bins of a spectrum, known exactly where the edges are (ONNX MelWeightMatrix-17)."""
     to = BY_ONNX_CODE[int(op.attribute("output_datatype", FLOAT32.onnx_code))]
     numbers = [x.integers() for x in (bands, dft_length, sample_rate)]

@@ -110,9 +110,7 @@ class Operator:
     declared: tuple[Rule, ...]
     hazards: list[HazardCondition] = field(default_factory=list[HazardCondition])
 
-    def hazard(
-        self, rule: Rule, *, gives: int, operand: int = 0
-    ) -> Callable[[Callable[..., Mask]], Callable[..., Mask]]:
+    def hazard(self, rule: Rule, *, gives: int, operand: int = 0) -> Callable[[Callable[..., Mask]], Callable[..., Mask]]:
         """Declare a hazard: the function says for which cells of the operand it can fire."""
 
         def declare(condition: Callable[..., Mask]) -> Callable[..., Mask]:
@@ -167,9 +165,7 @@ def operator(
         key = domain, name
         if key in _TABLE:
             raise ValueError(f"operator {domain}::{name} has two blocks")
-        entry = Operator(
-            name, domain, block, error, overflow, codomain, coarse, top, tuple(composed_of), control, tuple(hazards)
-        )
+        entry = Operator(name, domain, block, error, overflow, codomain, coarse, top, tuple(composed_of), control, tuple(hazards))
         _TABLE[key] = entry
         return entry
 

@@ -26,6 +26,7 @@ MANY_TAPS = 16
 class Mix(NamedTuple):
     """A linear map on the cells of an axis: output row r is the sum over taps of weights[r] times the cells cells[r].
 
+    A tap of weight zero may read NOTHING.
     Rows are the cells of the result along `cuts`, or, where `joined`, the alternatives of its one cell.
     """
 
@@ -35,15 +36,19 @@ class Mix(NamedTuple):
     joined: bool
 
 
-def mix_of(elements: Integers, weights: Array, size: int, cuts: Cuts) -> Mix:
-    """The map given by elements and weights (outputs x taps; NOTHING reads zero) on an axis with these cells."""
+def mix_of(elements: Integers, weights: Array, size: int, cuts: Cuts, *, keep_zeros: bool = False) -> Mix:
+    """The map given by elements and weights (outputs x taps; NOTHING reads zero) on an axis with these cells.
+
+    `keep_zeros` remembers what taps of weight zero read: 0 * inf is NaN.
+    """
     weights = np.where(elements == NOTHING, 0.0, weights)
     if not len(elements):
         return Mix(elements, weights, np.zeros(1, np.int64), False)
     if cuts is None and size > 1:
         return _alternatives(weights)
     cells = elements if cuts is None else np.searchsorted(cuts, elements, side="right") - 1
-    cells = np.where(weights == 0.0, 0, cells)
+    if not keep_zeros:
+        cells = np.where(weights == 0.0, 0, cells)
     changed = (cells[1:] != cells[:-1]).any(axis=1) | (weights[1:] != weights[:-1]).any(axis=1)
     starts = np.flatnonzero(np.concatenate(([True], changed)))
     merged = None if len(starts) == 1 else np.append(starts, len(elements)).astype(np.int64)
@@ -83,11 +88,11 @@ def mix_magnitudes(magnitude: Array, axis: int, mix: Mix) -> Array:
 
 
 def mix_flags(flags: Flags, axis: int, mix: Mix) -> Flags:
-    """The special values of all cells that take part."""
+    """The special values of all cells that are read."""
     shape = tuple(len(mix.cells) if i == axis else 1 for i in range(flags.ndim))
     result: Flags | None = None
     for tap in range(mix.cells.shape[1]):
-        here = (mix.weights[:, tap] != 0).reshape(shape)
+        here = (mix.cells[:, tap] != NOTHING).reshape(shape)
         part = np.where(here, np.take(flags, mix.cells[:, tap], axis), np.uint8(0))
         result = part if result is None else result | part
     assert result is not None
@@ -129,7 +134,7 @@ class Mixture:
         others = self.low.size // max(1, self.low.shape[axis])
         if self.grid[axis] is not None and others * len(elements) > 16 * CELL_BUDGET:
             self._smash(axis)
-        mix = mix_of(elements, weights, self.shape[axis], self.grid[axis])
+        mix = mix_of(elements, weights, self.shape[axis], self.grid[axis], keep_zeros=self.flags is not None)
         self.low, self.high = mix_bounds(self.low, self.high, axis, mix)
         self.magnitude = mix_magnitudes(self.magnitude, axis, mix)
         if self.flags is not None:
@@ -200,9 +205,7 @@ class Mixture:
 
         result.low = np.minimum(on_cuts(self.low, self.grid[axis]), on_cuts(other.low, other.grid[axis]))
         result.high = np.maximum(on_cuts(self.high, self.grid[axis]), on_cuts(other.high, other.grid[axis]))
-        result.magnitude = np.maximum(
-            on_cuts(self.magnitude, self.grid[axis]), on_cuts(other.magnitude, other.grid[axis])
-        )
+        result.magnitude = np.maximum(on_cuts(self.magnitude, self.grid[axis]), on_cuts(other.magnitude, other.grid[axis]))
         if self.flags is not None or other.flags is not None:
             zero = np.zeros((1,) * self.low.ndim, np.uint8)
             mine = zero if self.flags is None else on_cuts(self.flags, self.grid[axis])

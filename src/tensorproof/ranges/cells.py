@@ -125,9 +125,7 @@ ACTIVATIONS: dict[str, _Function] = {
     "relu": _Function(lambda x, a, b: np.maximum(x, 0.0), _none),
     "tanh": _Function(lambda x, a, b: np.tanh(x), _bounded, lambda a: -1.0, lambda a: 1.0, operator="Tanh"),
     "sigmoid": _Function(lambda x, a, b: _sigmoid(x), _bounded, lambda a: 0.0, lambda a: 1.0, operator="Sigmoid"),
-    "affine": _Function(
-        lambda x, a, b: a * x + b, _affine_error, uses=(True, True), defaults=((1.0, 0.0), (0.0, 0.0))
-    ),
+    "affine": _Function(lambda x, a, b: a * x + b, _affine_error, uses=(True, True), defaults=((1.0, 0.0), (0.0, 0.0))),
     "leakyrelu": _Function(
         lambda x, a, b: np.where(x < 0.0, a * x, x),
         lambda x, a, b: 2.0 * np.abs(a * x),
@@ -375,13 +373,15 @@ class Arithmetic:
         addend = (np.maximum(addend, 0.0) * (1.0 + 2.0 * self.roundoff) + 3.0 * self.tiny) * slack
         # Each step gives at most the larger of what was there and that bound, so the start of all steps decides.
         before = np.maximum(memory if start is None else start, 0.0)
-        digits = self.format.digits, max(self.format.digits, FLOAT32.digits)
-        narrow, wide = (np.maximum(before, np.ldexp(addend, p + 2)) for p in digits)
-        if self.origin is not None:
-            steps = self.origin[1]
-            growth = np.exp(steps * np.log1p(3.0 * (2.0 ** -digits[1] + 2.0**-53)))
-            wide = np.minimum(wide, (before + steps * addend) * growth * slack)
-        return np.maximum(narrow, wide)
+        most = before
+        for digits in {self.format.digits, max(self.format.digits, FLOAT32.digits)}:
+            bound = np.ldexp(addend, digits + 2)
+            if self.origin is not None:
+                steps = self.origin[1]
+                growth = np.exp(steps * np.log1p(3.0 * (2.0**-digits + 2.0**-53)))
+                bound = np.minimum(bound, (before + steps * addend) * growth * slack)
+            most = np.maximum(most, bound)
+        return most
 
     def report(self) -> None:
         """Report sums that can leave the format, and exponentials that overflow, if any."""

@@ -60,9 +60,7 @@ def piecewise(x: Range, function: Unary, critical: Sequence[float], format: Form
     return x.replace(result_low, result_high, special, format)
 
 
-def _add_point(
-    here: np.ndarray, image: Array, low: Array, high: Array, special: Flags
-) -> tuple[Array, Array, Flags]:
+def _add_point(here: np.ndarray, image: Array, low: Array, high: Array, special: Flags) -> tuple[Array, Array, Flags]:
     """Join one more possible value into the cells `here`."""
     finite = np.isfinite(image)
     low = np.where(here & finite, np.minimum(low, image), low)

@@ -35,6 +35,7 @@ Shape = tuple[Size, ...]
 
 
 def smallest(size: Size) -> int:
+    """The smallest possible size."""
     return size if isinstance(size, int) else size.low
 
 

@@ -138,9 +138,7 @@ class Iteration:
         values = [piece.flows[index].actual for piece in self.pieces]
         return Flow(clean, self._assembled(self.actual, values, axis, backwards, absent), roots)
 
-    def _assembled(
-        self, side: _Side, values: Sequence[Abstract], axis: int, backwards: bool, absent: Callable[[], Range]
-    ) -> Range:
+    def _assembled(self, side: _Side, values: Sequence[Abstract], axis: int, backwards: bool, absent: Callable[[], Range]) -> Range:
         parts: list[tuple[Range, float]] = []
         low, high = (side.low, side.high) if side.states else (0.0, math.inf)
         for value, piece in zip(values, self.pieces):
@@ -234,9 +232,7 @@ class Iteration:
         self.pieces.append(Piece(outcome.pieces, k, math.inf))
         self._leave(k + 1, math.inf, ends, outcome.condition)
 
-    def _later(
-        self, k: int, last: float, start: Sequence[Flow], state: Sequence[Flow], condition: Flow | None
-    ) -> Outcome:
+    def _later(self, k: int, last: float, start: Sequence[Flow], state: Sequence[Flow], condition: Flow | None) -> Outcome:
         """What holds after any number of iterations on a state; sums that only grow by what is added are counted out."""
         outcome = self._run(k, last, state, condition)
         if not math.isfinite(last):
@@ -250,9 +246,7 @@ class Iteration:
                 outcome.state[index] = total
         return outcome
 
-    def _ascend(
-        self, k: int, last: float, start: Sequence[Flow], condition: Flow | None
-    ) -> tuple[list[Flow], Flow | None]:
+    def _ascend(self, k: int, last: float, start: Sequence[Flow], condition: Flow | None) -> tuple[list[Flow], Flow | None]:
         state = list(start)
         steps: dict[Format, list[float]] = {}
         constants = body_constants(self.run.model, self.body)
@@ -386,9 +380,7 @@ def _thresholds(format: Format, constants: Sequence[float]) -> list[float]:
     return [0.0, 1.0, *constants, *powers]
 
 
-def _widened(
-    older: Flow, newer: Flow, steps: dict[Format, list[float]], constants: Sequence[float], drastic: bool
-) -> Flow:
+def _widened(older: Flow, newer: Flow, steps: dict[Format, list[float]], constants: Sequence[float], drastic: bool) -> Flow:
     def wider(a: Abstract, b: Abstract) -> Abstract:
         format = _format(b)
         if format is not None and format not in steps:

@@ -29,9 +29,7 @@ def with_partial_sums(op: Call, x: Range, magnitude: Array) -> Range:
     rising, falling = (magnitude + x.high) / 2, (magnitude - x.low) / 2
     # Sums beyond float64 are infinite or NaN here: nothing is known, so they count as overflow.
     above, below = ~(rising <= limit), ~(falling <= limit)
-    wide = x.replace(
-        np.where(below, np.fmin(x.low, -falling), x.low), np.where(above, np.fmax(x.high, rising), x.high), x.special
-    )
+    wide = x.replace(np.where(below, np.fmin(x.low, -falling), x.low), np.where(above, np.fmax(x.high, rising), x.high), x.special)
     op.report(ACCUMULATION_OVERFLOW, RESULT, wide, above & below, gives=SPECIALS)
     return wide
 

@@ -143,7 +143,7 @@ class Propagation:
         self._last_uses: dict[int, dict[int, list[int]]] = {}
         self._keep = keep_ranges
         self._strict = strict
-        self._kept: dict[int, Flow] = {}
+        self.kept: dict[int, Flow] = {}
         self._progress = progress
         #: Evaluations of nodes so far; the budgets of loops are counted in them.
         self.evaluations = 0
@@ -195,8 +195,8 @@ class Propagation:
                 earlier = self.summaries.get(number)
                 self.summaries[number] = summary if earlier is None else earlier.join(summary)
             if self._keep:
-                earlier_flow = self._kept.get(number)
-                self._kept[number] = flow if earlier_flow is None else earlier_flow.join(flow)
+                earlier_flow = self.kept.get(number)
+                self.kept[number] = flow if earlier_flow is None else earlier_flow.join(flow)
 
     def run(self, graph: Graph, inputs: Sequence[Flow]) -> list[Flow]:
         """Evaluate a (sub-)graph on its inputs."""
@@ -252,9 +252,7 @@ class Propagation:
             if number != ABSENT:
                 self.set(number, flow)
 
-    def _apply(
-        self, entry: Operator, node: Node, operands: Sequence[Flow | None], roots: Roots, record: Record
-    ) -> list[Flow]:
+    def _apply(self, entry: Operator, node: Node, operands: Sequence[Flow | None], roots: Roots, record: Record) -> list[Flow]:
         clean = [None if flow is None else flow.clean for flow in operands]
         call = self._call(entry, node)
         clean_results = _as_list(evaluate(call, clean))
@@ -288,8 +286,9 @@ class Propagation:
 
     def _beyond_format(self, value: Abstract) -> Abstract:
         """What a failing node may really give on this target: a chain kept in float32 runs on where 16 bits overflow."""
-        narrow = isinstance(value, Range) and value.format.is_float and value.format.bits < 32
-        if not narrow or not self.target.keeps_chains_wide:
+        if not self.target.keeps_chains_wide or not isinstance(value, Range):
+            return value
+        if not value.format.is_float or value.format.bits >= 32:
             return value
         return Range.uniform(value.shape, value.format, FLOAT32.low, FLOAT32.high, value.any_special)
 
@@ -347,9 +346,7 @@ class Propagation:
         return FLOAT32
 
 
-def unknown_value(
-    format: Format | None, declared: Sequence[int | str | None] | None, container: str = "tensor"
-) -> Abstract:
+def unknown_value(format: Format | None, declared: Sequence[int | str | None] | None, container: str = "tensor") -> Abstract:
     """Any value of a format; sizes that the file does not state are unknown."""
     shape: Shape | None = None
     if declared is not None:
@@ -420,6 +417,4 @@ def propagate(
     run = Propagation(model, target, constants or fixed, keep_ranges=keep_ranges, strict=strict, progress=progress)
     with np.errstate(all="ignore"):
         outputs = run.run(model.graph, [run.as_operand(Flow.of(inputs[number])) for number in model.graph.inputs])
-    return RangedGraph(
-        model, target, run.summaries, run.records, dict(zip(model.graph.outputs, outputs)), run._kept
-    )
+    return RangedGraph(model, target, run.summaries, run.records, dict(zip(model.graph.outputs, outputs)), run.kept)

@@ -209,6 +209,10 @@ class Range:
 
     def hull(self) -> tuple[float, float]:
         """The smallest interval over the finite values of all cells; (inf, -inf) if there is none."""
+        if self._array is not None and self._array.size > CELL_BUDGET and self.format.kind in ("float", "int"):
+            # A large constant is never copied into float64.
+            ends = np.array([self._array.min(), self._array.max()], self._array.dtype)
+            return float(_as_bound(ends, -np.inf)[0]), float(_as_bound(ends, np.inf)[1])
         low, high = self.low, self.high
         if low.size == 0:
             return np.inf, -np.inf
@@ -419,9 +423,7 @@ class Aligned:
 
     __slots__ = ("grid", "highs", "lows", "shape", "specials")
 
-    def __init__(
-        self, shape: Shape | None, grid: Grid, lows: list[Array], highs: list[Array], specials: list[Flags]
-    ) -> None:
+    def __init__(self, shape: Shape | None, grid: Grid, lows: list[Array], highs: list[Array], specials: list[Flags]) -> None:
         self.shape = shape
         self.grid = grid
         self.lows = lows

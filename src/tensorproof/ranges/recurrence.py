@@ -377,9 +377,7 @@ class _Sequence:
         shape = (layer.steps, layer.batch, layer.hidden)
         return Range(layer.format, shape, grid, low, high).limit()
 
-    def _turned(
-        self, starts: npt.NDArray[np.int64], low: Array, high: Array
-    ) -> tuple[npt.NDArray[np.int64], Array, Array]:
+    def _turned(self, starts: npt.NDArray[np.int64], low: Array, high: Array) -> tuple[npt.NDArray[np.int64], Array, Array]:
         """Runs of steps as runs of times: a sequence of length n is read from time n - 1 down to 0."""
         lengths = self.high.astype(np.int64)
         ends = np.append(starts, int(self.most))
@@ -430,5 +428,3 @@ def _permuted(x: Range, order: Sequence[int]) -> Range:
     shape, grid = tuple(x.shape[i] for i in order), tuple(x.grid[i] for i in order)
     special = np.transpose(x.special, order) if x.has_special else None
     return Range(x.format, shape, grid, np.transpose(x.low, order), np.transpose(x.high, order), special)
-
-

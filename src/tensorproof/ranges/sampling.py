@@ -7,7 +7,7 @@ each coordinate stands at an end of its interval or at an element inside, whatev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -58,14 +58,15 @@ def _inside(index: Integers, size: int, padding: str, aligned: bool) -> Integers
 def _read(planes: Planes, indices: Sequence[Integers]) -> tuple[Array, Array]:
     """Bounds of the elements at indices (batch, points) per axis, as (batch, channels, points)."""
     sizes = planes.sizes
-    flat = np.zeros(indices[0].shape, np.int64)
-    outside = np.zeros(indices[0].shape, bool)
+    points = indices[0].shape[1]
+    flat = np.zeros((len(indices[0]), points), np.int64)
+    outside = np.zeros((len(indices[0]), points), bool)
     for index, size in zip(indices, sizes):
         element = _inside(index, size, planes.padding, planes.aligned)
         outside |= element == NOTHING
         flat = flat * size + np.where(element == NOTHING, 0, element)
     batch, channels = planes.low.shape[:2]
-    where = np.broadcast_to(flat[:, None], (batch, channels, flat.shape[1]))
+    where = np.broadcast_to(flat[:, None], (batch, channels, points))
     count = int(np.prod(sizes, dtype=np.int64))
     low = np.take_along_axis(planes.low.reshape(batch, channels, count), where, 2)
     high = np.take_along_axis(planes.high.reshape(batch, channels, count), where, 2)
@@ -125,7 +126,7 @@ def largest_neighbour_at(planes: Planes, lows: Sequence[Array], highs: Sequence[
     axes = [_distinct(_breaks(low, high, whole=False)) for low, high in zip(lows, highs)]
     most: Array | None = None
     least: Array | None = None
-    pieces = [list(zip(points, points[1:])) or [(points[0], points[0])] for points in axes]
+    pieces = [list(pairwise(points)) or [(points[0], points[0])] for points in axes]
     for box in product(*pieces):
         # Inside one piece the neighbours stay the same: those of its middle.
         floors = [np.floor((a + b) / 2) for a, b in box]
@@ -256,9 +257,7 @@ def _cubic_in_boxes(planes: Planes, lows: Sequence[Array], highs: Sequence[Array
     return low - error, high + error
 
 
-def rounded_samples(
-    op: Call, x: Range, result: Range, size: Array, mode: str, taps: int, *, precise: bool = False
-) -> Range:
+def rounded_samples(op: Call, x: Range, result: Range, size: Array, mode: str, taps: int, *, precise: bool = False) -> Range:
     """The rounding error of the weighted sums added, or integers rounded, and special values.
 
     `precise` says that the weights are as exact as the tensor's format.
@@ -267,9 +266,7 @@ def rounded_samples(
         return result.with_special(x.any_special) if x.any_special else result
     if not x.format.is_float:
         low, high = np.floor(result.low), np.ceil(result.high)
-        return result.replace(
-            np.clip(low, x.format.low, x.format.high), np.clip(high, x.format.low, x.format.high), None
-        )
+        return result.replace(np.clip(low, x.format.low, x.format.high), np.clip(high, x.format.low, x.format.high), None)
     # Weights are rounded like numbers up to one: the error counts every element that takes part in full.
     error = summation_error(op, 4 * size, taps + 8, x.format)
     if not precise:
@@ -283,6 +280,7 @@ def rounded_samples(
 
 
 def finite_bounds(x: Range) -> tuple[Array, Array]:
+    """Bounds of the finite values of every element, zero where there are none."""
     low, high, _ = x.expanded()
     if x.has_special:
         empty = low > high

@@ -109,9 +109,7 @@ def keep_sign(low: Array, high: Array, nonnegative: Any, nonpositive: Any) -> tu
     return np.where(nonnegative, np.maximum(low, 0.0), low), np.where(nonpositive, np.minimum(high, 0.0), high)
 
 
-def dot_product(
-    op: Call, low_a: Numbers, high_a: Numbers, low_b: Numbers, high_b: Numbers, format: Format
-) -> Dot:
+def dot_product(op: Call, low_a: Numbers, high_a: Numbers, low_b: Numbers, high_b: Numbers, format: Format) -> Dot:
     """Bounds of a @ b and what their rounding depends on.
 
     Both bounds of an operand may be one and the same array, of any dtype: a large matrix is then converted in pieces.
@@ -141,9 +139,7 @@ def _partial_sums(low_a: Numbers, high_a: Numbers, low_b: Numbers, high_b: Numbe
     return -(up_a @ down_b + down_a @ up_b), up_a @ up_b + down_a @ down_b
 
 
-def interval_product(
-    low_a: Numbers, high_a: Numbers, low_b: Numbers, high_b: Numbers
-) -> tuple[Array, Array, Array]:
+def interval_product(low_a: Numbers, high_a: Numbers, low_b: Numbers, high_b: Numbers) -> tuple[Array, Array, Array]:
     """Bounds of the matrix products a @ b over boxes of matrices, and the sum of absolute terms.
 
     Each term's own hull is summed, up to float64 rounding, which `summation_error` covers. Small products are split by

@@ -109,9 +109,8 @@ def taps_on_one_cell(window: Window, *, with_zero: bool) -> Taps:
     """
     patterns = np.unique(window.reads(window.representatives()) >= 0, axis=0)
     if with_zero and len(patterns) <= 256:
-        contained = (patterns[:, None, :] <= patterns[None, :, :]).all(axis=2)
-        np.fill_diagonal(contained, False)
-        patterns = patterns[~contained.any(axis=1)]
+        contained = np.all(patterns[:, None, :] <= patterns[None, :, :], axis=2) & ~np.eye(len(patterns), dtype=bool)
+        patterns = patterns[~np.any(contained, axis=1)]
     return Taps(np.where(patterns, 0, NOTHING), None, True)
 
 
@@ -122,9 +121,7 @@ def taps_as_hull(window: Window) -> Taps:
     return Taps(np.where(always, 0, np.where(ever, 1, NOTHING))[None, :], None, True)
 
 
-def sliding_windows(
-    op: Call, sizes: Sequence[int], kernel: Sequence[int], *, ceil_mode: bool = False
-) -> list[Window]:
+def sliding_windows(op: Call, sizes: Sequence[int], kernel: Sequence[int], *, ceil_mode: bool = False) -> list[Window]:
     """The windows of a convolution or pooling along its spatial axes, from the node's attributes."""
     rank = len(sizes)
     strides = op.attribute("strides") or [1] * rank

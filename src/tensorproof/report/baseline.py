@@ -48,9 +48,7 @@ class Baseline:
 
 def write_baseline(path: str | Path, baseline: Baseline) -> None:
     """Write the file whole or not at all, in an order that does not depend on the run."""
-    entries = [
-        {"model": e.model, "rule": e.rule, "node": e.node, "identity": e.identity} for e in sorted(baseline.entries)
-    ]
+    entries = [{"model": e.model, "rule": e.rule, "node": e.node, "identity": e.identity} for e in sorted(baseline.entries)]
     try:
         write_text(path, dumps({"schema_version": BASELINE_VERSION, "findings": entries}))
     except OSError as error:
@@ -70,9 +68,7 @@ def read_baseline(path: str | Path) -> Baseline:
     document = cast("dict[str, Any]", content)
     version = document.get("schema_version")
     if version != BASELINE_VERSION:
-        raise ConfigurationError(
-            f"{path}: baseline of version {version!r}, but {BASELINE_VERSION} is read; write it anew"
-        )
+        raise ConfigurationError(f"{path}: baseline of version {version!r}, but {BASELINE_VERSION} is read; write it anew")
     if not isinstance(document["findings"], list):
         raise ConfigurationError(f"{path}: not a baseline; write it anew")
     listed = cast("list[Any]", document["findings"])

@@ -51,9 +51,7 @@ def _suite(parent: ElementTree.Element, report: Report, sources: SourceTree) -> 
     if not coverage.complete:
         skipped = 1
         case = _case(suite, report, f"not analysed ({count(len(coverage.not_analysed), 'node')})")
-        reasons = [
-            f"{count(len(n), 'node')}, {one_line(r)}: {names(n)}" for r, n in not_analysed(coverage.not_analysed)
-        ]
+        reasons = [f"{count(len(n), 'node')}, {one_line(r)}: {names(n)}" for r, n in not_analysed(coverage.not_analysed)]
         reasons += [f"remark: {one_line(remark)}" for remark in coverage.remarks]
         ElementTree.SubElement(case, "skipped", message=reasons[0]).text = "\n".join(reasons)
     seconds = sum(value for value in report.times.values() if math.isfinite(value))
@@ -66,9 +64,7 @@ def _suite(parent: ElementTree.Element, report: Report, sources: SourceTree) -> 
 
 def _finding(suite: ElementTree.Element, finding: Finding, report: Report, sources: SourceTree) -> bool:
     """Add the test case of one finding; whether it is a failure."""
-    title = (
-        f"{finding.rule.code} {finding.rule.name}: {name(finding.op)} {name(finding.node)} ({name(finding.operand)})"
-    )
+    title = f"{finding.rule.code} {finding.rule.name}: {name(finding.op)} {name(finding.node)} ({name(finding.operand)})"
     case = _case(suite, report, title)
     found = sources.line(finding.location)
     if found is not None:

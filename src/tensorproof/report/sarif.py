@@ -42,12 +42,8 @@ def render(reports: Sequence[Report], *, source_root: Path | None = None) -> str
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {URI_BASE: {"description": {"text": "The folder of the checked program."}}},
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": _notifications(reports)}],
-        "artifacts": [
-            {"location": _model_location(report, sources), "roles": ["analysisTarget"]} for report in _by_model(reports)
-        ],
-        "results": [
-            _result(finding, report, sources, index) for report in reports for finding in ranked(report.findings)
-        ],
+        "artifacts": [{"location": _model_location(report, sources), "roles": ["analysisTarget"]} for report in _by_model(reports)],
+        "results": [_result(finding, report, sources, index) for report in reports for finding in ranked(report.findings)],
     }
     return dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 

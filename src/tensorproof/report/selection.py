@@ -85,9 +85,7 @@ def _parse(option: str, text: str) -> Iterator[Selector]:
         elif any(known.startswith(code) for known in all_rules()):
             yield Selector(code, match["nodes"])
         else:
-            raise ConfigurationError(
-                f"{option}: no rule has a code that begins with {code!r}; see {', '.join(all_rules())}"
-            )
+            raise ConfigurationError(f"{option}: no rule has a code that begins with {code!r}; see {', '.join(all_rules())}")
 
 
 def _split(text: str) -> list[str]:

@@ -76,6 +76,13 @@ def _others() -> list[Seed]:
         inputs = [_normal(1, 3, 12), cosines, sines, positions]
         attributes = {**attributes, "num_heads": 2, "rotary_embedding_dim": 4}
         found.append(seed("RotaryEmbedding", inputs, attributes, opset=23, vary=[0, 1, 2, 3], name=f"rotary-open-{interleaved}"))
+    for name, heads, attributes in (("plain", 1, {}), ("scaled", 1, {"scale": 0.4}), ("grouped", 2, {}), ("double", 1, {"softmax_precision": 11})):
+        inputs = [_normal(1, 2 * heads, 3, 4), _normal(1, 2, 3, 4), _normal(1, 2, 3, 5)]
+        for vary in ([0], [1], [2], [0, 1, 2]):
+            label = f"flex-{name}-{''.join(map(str, vary))}"
+            found.append(
+                seed("FlexAttention", inputs, attributes, opset=26, domain="ai.onnx.preview", vary=vary, oracle="reference", name=label)
+            )
     query, key, value = _normal(1, 3, 4), _normal(1, 3, 2), _normal(1, 3, 3)
     for rule in ("linear", "gated", "delta", "gated_delta"):
         decay = -np.abs(_normal(1, 3, 2)) if "gated" in rule else None
@@ -83,9 +90,7 @@ def _others() -> list[Seed]:
         attributes = {"q_num_heads": 2, "kv_num_heads": 1, "update_rule": rule}
         for name, past in (("", None), ("-past", _normal(1, 1, 2, 3))):
             inputs = [query, key, value, past, decay, beta]
-            found.append(
-                seed("LinearAttention", inputs, attributes, opset=27, outputs=2, name=f"linear-attention-{rule}{name}")
-            )
+            found.append(seed("LinearAttention", inputs, attributes, opset=27, outputs=2, name=f"linear-attention-{rule}{name}"))
     return found
 
 

@@ -44,9 +44,7 @@ _FLOAT8 = (FLOAT8_E4M3FN, FLOAT8_E4M3FNUZ, FLOAT8_E5M2, FLOAT8_E5M2FNUZ)
 def _cast(x: object, to: Format, opset: int = 25, **attributes: object) -> Seed:
     array = np.asarray(x)
     name = f"cast-{array.dtype}-{to}-{opset}-" + "-".join(f"{k}{v}" for k, v in attributes.items())
-    return seed(
-        "Cast", [array], {"to": to.onnx_code, **attributes}, opset=opset, output_types=[to.onnx_code], vary=[0], name=name
-    )
+    return seed("Cast", [array], {"to": to.onnx_code, **attributes}, opset=opset, output_types=[to.onnx_code], vary=[0], name=name)
 
 
 def _cast_like(x: object, to: Format, opset: int = 25, **attributes: object) -> Seed:

@@ -192,6 +192,8 @@ def _grouped() -> list[Seed]:
         ("prompt", prompt, {}, 3),
         ("one-output", prompt, {"scale": 0.7}, 1),
         ("ragged", [*narrow, None, None, _int32([1, 2]), _int32([3])], {}, 3),
+        ("ragged-window", [*narrow, None, None, _int32([0, 2]), _int32([3])], {"local_window_size": 2}, 3),
+        ("ragged-capped", [*narrow, None, None, _int32([2, 0]), _int32([3])], {"local_window_size": 2, "softcap": 1.5}, 3),
         ("packed", [np.concatenate(narrow, axis=2), *[None] * 4, *first], {}, 3),
         ("window", prompt, {"local_window_size": 2}, 3),
         ("window-one", prompt, {"local_window_size": 1}, 3),

@@ -68,10 +68,7 @@ SEEDS: list[Seed] = [
         seed("ConvTranspose", inputs, attributes, opset=opset, oracle="runtime", name=f"conv_transpose_{number}")
         for number, (inputs, attributes, opset) in enumerate(_TRANSPOSED)
     ),
-    *(
-        seed("Col2Im", inputs, attributes, name=f"col2im_{number}")
-        for number, (inputs, attributes) in enumerate(_COL2IM)
-    ),
+    *(seed("Col2Im", inputs, attributes, name=f"col2im_{number}") for number, (inputs, attributes) in enumerate(_COL2IM)),
     *(
         seed("FusedConv", inputs, attributes, domain="com.microsoft", name=f"fused_conv_{number}")
         for number, (inputs, attributes) in enumerate(_FUSED)

@@ -62,7 +62,9 @@ def _layer() -> list[Seed]:
     found.append(seed("LayerNormalization", large, opset=17, oracle="runtime", name="layer-float16-large"))
     found.append(seed("RMSNormalization", half[:2], opset=23, oracle="runtime", name="rms-float16"))
     for epsilon in (0.0, 1e-12):
-        found.append(seed("LayerNormalization", [_normal(2, 5), _normal(5)], {"epsilon": epsilon}, opset=17, name=f"layer-{epsilon}"))
+        found.append(
+            seed("LayerNormalization", [_normal(2, 5), _normal(5)], {"epsilon": epsilon}, opset=17, name=f"layer-{epsilon}")
+        )
         found.append(seed("RMSNormalization", [_normal(2, 5), _normal(5)], {"epsilon": epsilon}, opset=23, name=f"rms-{epsilon}"))
     found.append(seed("LayerNormalization", [_normal(3, 1), _normal(1), _normal(1)], opset=17, name="layer-one-element"))
     return found
@@ -107,8 +109,19 @@ def _local() -> list[Seed]:
     for size in (1, 2, 3, 5):
         attributes = {"size": size, "alpha": 0.5, "beta": 0.75, "bias": 1.5}
         found.append(seed("LRN", [_normal(2, 4, 3)[..., None]], attributes, opset=13, oracle="runtime", name=f"lrn-{size}"))
-    found.append(seed("LRN", [_normal(2, 3, 2, 2)], {"size": 3, "alpha": 2.0, "beta": 0.4}, opset=7, oracle="runtime", name="lrn-7"))
-    found.append(seed("LRN", [10 * _normal(2, 3, 2, 2)], {"size": 3, "alpha": 2.0, "beta": 1.5}, opset=13, oracle="runtime", name="lrn-turns"))
+    found.append(
+        seed("LRN", [_normal(2, 3, 2, 2)], {"size": 3, "alpha": 2.0, "beta": 0.4}, opset=7, oracle="runtime", name="lrn-7")
+    )
+    found.append(
+        seed(
+            "LRN",
+            [10 * _normal(2, 3, 2, 2)],
+            {"size": 3, "alpha": 2.0, "beta": 1.5},
+            opset=13,
+            oracle="runtime",
+            name="lrn-turns",
+        )
+    )
     for opset in (7, 22):
         for p in (1, 2):
             for axis in (0, 1, -1):

@@ -24,9 +24,7 @@ def _integers(shape: tuple[int, ...], dtype: Any, low: int = -100, high: int = 1
 def _quantize(
     name: str, inputs: list[Any], attributes: dict[str, Any] | None = None, *, opset: int = 25, oracle: str = "reference"
 ) -> Seed:
-    code = (attributes or {}).get("output_dtype") or (
-        of_dtype(inputs[2].dtype).onnx_code if len(inputs) > 2 else UINT8.onnx_code
-    )
+    code = (attributes or {}).get("output_dtype") or (of_dtype(inputs[2].dtype).onnx_code if len(inputs) > 2 else UINT8.onnx_code)
     return seed(
         "QuantizeLinear",
         inputs,
@@ -60,11 +58,7 @@ def _blocked(shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
 
 
 _QUANTIZE = [
-    *(
-        _quantize("tensor", [_X, _SCALAR, np.uint8(128)], opset=o, oracle=r)
-        for o in (10, 13, 19)
-        for r in ("reference", "runtime")
-    ),
+    *(_quantize("tensor", [_X, _SCALAR, np.uint8(128)], opset=o, oracle=r) for o in (10, 13, 19) for r in ("reference", "runtime")),
     _quantize("no-zero-point", [_X, _SCALAR], opset=13),
     _quantize("int8", [_X, _SCALAR, np.int8(-3)], opset=10, oracle="runtime"),
     _quantize("axis", [_X, _SCALES, np.array([0, 5, 128, 255], np.uint8)], {"axis": 1}, opset=13),

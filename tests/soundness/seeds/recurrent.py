@@ -123,9 +123,7 @@ for _number, (_name, (_alpha, _beta)) in enumerate(_PARAMETERS.items()):
     for _gates, _operator in ((["Sigmoid", _name], "GRU"), (["Sigmoid", "Tanh", _name], "LSTM")):
         SEEDS.append(layer(_operator, {**_attributes, "activations": _gates}, number=120 + _number, oracle="runtime"))
     SEEDS.append(layer("GRU", {**_attributes, "activations": [_name, "Tanh"]}, number=140 + _number, oracle="runtime"))
-    SEEDS.append(
-        layer("LSTM", {**_attributes, "activations": [_name, "Tanh", "Tanh"]}, number=160 + _number, oracle="runtime")
-    )
+    SEEDS.append(layer("LSTM", {**_attributes, "activations": [_name, "Tanh", "Tanh"]}, number=160 + _number, oracle="runtime"))
 SEEDS += [
     layer("RNN", {"activations": ["LeakyRelu"]}, number=201, oracle="runtime"),
     layer("RNN", {"activations": ["HardSigmoid"]}, number=202, oracle="runtime"),

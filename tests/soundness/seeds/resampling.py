@@ -116,7 +116,14 @@ SEEDS: list[Seed] = [
         for mode, scales in (("nearest", [1, 1, 2, 3]), ("nearest", [1, 1, 0.5, 0.5]), ("linear", [1, 1, 1.5, 2]))
     ),
     seed("Upsample", [_IMAGE], {"mode": "nearest", "scales": [1.0, 1.0, 2.0, 3.0]}, opset=7, oracle="runtime", name="upsample_7"),
-    seed("Upsample", [_IMAGE], {"mode": "linear", "scales": [1.0, 1.0, 2.0, 1.5]}, opset=7, oracle="runtime", name="upsample_7_linear"),
+    seed(
+        "Upsample",
+        [_IMAGE],
+        {"mode": "linear", "scales": [1.0, 1.0, 2.0, 1.5]},
+        opset=7,
+        oracle="runtime",
+        name="upsample_7_linear",
+    ),
     seed(
         "Upsample",
         [_IMAGE, np.array([1, 1, 2, 2], np.float32)],

@@ -60,9 +60,7 @@ def seed(
     node = helper.make_node(operator, names, output_names, domain=domain, name="node", **(attributes or {}))
     fixed = [numpy_helper.from_array(arrays[f"x{i}"], f"x{i}") for i in constants]
     fed = [n for n in arrays if int(n[1:]) not in constants]
-    infos = [
-        helper.make_tensor_value_info(n, of_dtype(arrays[n].dtype).onnx_code, list(arrays[n].shape)) for n in fed
-    ]
+    infos = [helper.make_tensor_value_info(n, of_dtype(arrays[n].dtype).onnx_code, list(arrays[n].shape)) for n in fed]
     first = next(iter(arrays.values()), np.zeros(0, np.float32))
     types = output_types or [of_dtype(first.dtype).onnx_code] * outputs
     results = [helper.make_tensor_value_info(n, t, None) for n, t in zip(output_names, types)]

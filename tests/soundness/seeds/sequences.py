@@ -26,14 +26,10 @@ def integer(value: int) -> np.ndarray:
     return np.array(value, np.int64)
 
 
-_LIMITED = (
-    "least = Constant <value = int64 {-2}> () most = Constant <value = int64 {1}> () q = Clip(p, least, most)"
-)
+_LIMITED = "least = Constant <value = int64 {-2}> () most = Constant <value = int64 {1}> () q = Clip(p, least, most)"
 SEEDS: list[Seed] = [
     *(
-        sequence(
-            "SequenceConstruct", "construct", "s = SequenceConstruct(x, z, x)", "seq(float[2,3]) s", opset=opset
-        )
+        sequence("SequenceConstruct", "construct", "s = SequenceConstruct(x, z, x)", "seq(float[2,3]) s", opset=opset)
         for opset in (11, 21)
     ),
     sequence(
@@ -118,7 +114,7 @@ SEEDS: list[Seed] = [
         model(
             "ConcatFromSequence",
             f"concat-any-{new_axis}",
-            f"""g (float[2,3] x, bool c) => (float[{'A,B' if not new_axis else 'A,B,C'}] y) {{
+            f"""g (float[2,3] x, bool c) => (float[{"A,B" if not new_axis else "A,B,C"}] y) {{
               s = If (c) <
                 then_branch = t () => (seq(float[2,3]) a) {{ n = Neg(x) a = SequenceConstruct(x, n) }},
                 else_branch = e () => (seq(float[2,3]) b) {{ b = SequenceConstruct(x) }}>
