@@ -22,7 +22,7 @@ from tensorproof.operators.table import CORRECT, RESULT, Call, Operator, evaluat
 from tensorproof.operators.trigonometric import tanh
 from tensorproof.ranges.elementwise import binary, increasing
 from tensorproof.ranges.grid import Cuts, Grid, Shape, Size, cell_sizes, largest, smallest, union
-from tensorproof.ranges.moving import concatenate, moved, replaced, shape_of, transpose
+from tensorproof.ranges.moving import concatenate, moved, replaced, reshape, shape_of, transpose
 from tensorproof.ranges.range import (
     CELL_BUDGET,
     INFINITIES,
@@ -34,7 +34,6 @@ from tensorproof.ranges.range import (
     Range,
     align,
 )
-from tensorproof.ranges.reshaping import reshape
 from tensorproof.ranges.weighted_average import mixed, work
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
@@ -209,9 +208,7 @@ def centred(op: Call, q: Range, k: Range, scale: float, logits: Range, bias: Ran
     low, high = aligned.lows[1] - error, aligned.highs[1] + error
     if not np.isfinite(np.where(absent, 0.0, high - low)).all():
         return logits
-    return aligned.result(
-        logits.format, np.where(absent, np.inf, low), np.where(absent, -np.inf, high), aligned.specials[0]
-    )
+    return aligned.result(logits.format, np.where(absent, np.inf, low), np.where(absent, -np.inf, high), aligned.specials[0])
 
 
 def _sizes(x: Range) -> Range:
@@ -288,8 +285,8 @@ def mix(op: Call, logits: Range, v: Range, format: Format, *, may_be_empty: bool
 def _with_any_key(y: Range, v: Range) -> Range:
     """Where scores overflow to -inf, runtimes may attend to keys that are masked, or to none."""
     keys = v.smash((2,))
-    nothing = np.zeros_like(keys.low)
-    hull = keys.replace(np.minimum(keys.low, nothing), np.maximum(keys.high, nothing), keys.special)
+    low, high = np.minimum(keys.low, 0.0), np.maximum(keys.high, 0.0)
+    hull = Range(v.format, replaced(shape_of(v), 2, 1), keys.grid, low, high, keys.special)
     aligned = align(y, hull)
     low, high = np.minimum(*aligned.lows), np.maximum(*aligned.highs)
     return aligned.result(y.format, low, high, aligned.specials[0] | aligned.specials[1])
@@ -393,9 +390,7 @@ def default_scale(q: Range) -> float:
     return 1.0 / float(np.sqrt(smallest(shape_of(q)[3])))
 
 
-def _bias(
-    op: Call, q: Range, k: Range, offset: Size, mask: Range | None, lengths: Range | None
-) -> tuple[Range | None, bool]:
+def _bias(op: Call, q: Range, k: Range, offset: Size, mask: Range | None, lengths: Range | None) -> tuple[Range | None, bool]:
     """What is added to the scores, and whether it may mask all keys of a query."""
     bias = None if mask is None else padded(additive(mask, q.format), shape_of(k)[2])
     band = _band(op, q, k, offset, lengths)

@@ -18,9 +18,8 @@ from tensorproof.operators.attention import biased, merge_heads, mix, split_head
 from tensorproof.operators.linear import gemm
 from tensorproof.operators.rotary import rotary_embedding
 from tensorproof.operators.table import CORRECT, Call, operator
-from tensorproof.ranges.moving import concatenate, slice_axis, transpose
+from tensorproof.ranges.moving import concatenate, reshape, slice_axis, transpose
 from tensorproof.ranges.range import CELL_BUDGET, Range, align
-from tensorproof.ranges.reshaping import reshape
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.masked_softmax import MASKED_SOFTMAX

@@ -31,9 +31,8 @@ from tensorproof.operators.rotary import rotary_embedding
 from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.operators.trigonometric import tanh
 from tensorproof.ranges.grid import Size, Span, coarse, fine, largest, smallest
-from tensorproof.ranges.moving import concatenate, shape_of, slice_axis, take
+from tensorproof.ranges.moving import concatenate, reshape, shape_of, slice_axis, take
 from tensorproof.ranges.range import CELL_BUDGET, NAN, NEGATIVE_INFINITY, Range
-from tensorproof.ranges.reshaping import reshape
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 Integers = npt.NDArray[np.int64]

@@ -18,9 +18,8 @@ from tensorproof.operators.norms import rms_normalised
 from tensorproof.operators.statistics import STATISTICS, affine, spread_special, stash
 from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.ranges.folds import normalised_axis
-from tensorproof.ranges.moving import slice_axis
+from tensorproof.ranges.moving import reshape, slice_axis
 from tensorproof.ranges.range import Range
-from tensorproof.ranges.reshaping import reshape
 from tensorproof.ranges.rows import Rows
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 

@@ -14,8 +14,8 @@ from tensorproof.operators.statistics import STATISTICS, affine, normalise, spre
 from tensorproof.operators.table import CORRECT, RESULT, UNDEFINED, Call, operator
 from tensorproof.ranges.elementwise import binary, corners, increasing, monotone, product
 from tensorproof.ranges.folds import normalised_axis
+from tensorproof.ranges.moving import reshape
 from tensorproof.ranges.range import SPECIALS, Range, align
-from tensorproof.ranges.reshaping import reshape
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.degenerate_normalisation import DEGENERATE_NORMALISATION
 

@@ -11,9 +11,8 @@ from tensorproof.operators.indexing import gather
 from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.ranges.elementwise import binary, increasing
 from tensorproof.ranges.grid import Size, smallest
-from tensorproof.ranges.moving import concatenate, shape_of, slice_axis
+from tensorproof.ranges.moving import concatenate, reshape, shape_of, slice_axis
 from tensorproof.ranges.range import Range, align
-from tensorproof.ranges.reshaping import reshape
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 
 

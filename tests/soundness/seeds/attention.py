@@ -76,12 +76,26 @@ def _others() -> list[Seed]:
         inputs = [_normal(1, 3, 12), cosines, sines, positions]
         attributes = {**attributes, "num_heads": 2, "rotary_embedding_dim": 4}
         found.append(seed("RotaryEmbedding", inputs, attributes, opset=23, vary=[0, 1, 2, 3], name=f"rotary-open-{interleaved}"))
-    for name, heads, attributes in (("plain", 1, {}), ("scaled", 1, {"scale": 0.4}), ("grouped", 2, {}), ("double", 1, {"softmax_precision": 11})):
+    for name, heads, attributes in (
+        ("plain", 1, {}),
+        ("scaled", 1, {"scale": 0.4}),
+        ("grouped", 2, {}),
+        ("double", 1, {"softmax_precision": 11}),
+    ):
         inputs = [_normal(1, 2 * heads, 3, 4), _normal(1, 2, 3, 4), _normal(1, 2, 3, 5)]
         for vary in ([0], [1], [2], [0, 1, 2]):
             label = f"flex-{name}-{''.join(map(str, vary))}"
             found.append(
-                seed("FlexAttention", inputs, attributes, opset=26, domain="ai.onnx.preview", vary=vary, oracle="reference", name=label)
+                seed(
+                    "FlexAttention",
+                    inputs,
+                    attributes,
+                    opset=26,
+                    domain="ai.onnx.preview",
+                    vary=vary,
+                    oracle="reference",
+                    name=label,
+                )
             )
     query, key, value = _normal(1, 3, 4), _normal(1, 3, 2), _normal(1, 3, 3)
     for rule in ("linear", "gated", "delta", "gated_delta"):
