@@ -17,7 +17,7 @@ from tensorproof.ranges.containers import SequenceOf
 from tensorproof.ranges.grid import Span
 from tensorproof.ranges.iteration import MANY, Iteration
 from tensorproof.ranges.propagate import RangedGraph, propagate
-from tensorproof.ranges.range import NAN, Range
+from tensorproof.ranges.range import NAN, POSITIVE_INFINITY, Range
 from tensorproof.targets import IEEE, ONNXRUNTIME_CPU
 from tests.models import found, model, static
 from tests.soundness.seeds.recurrent import layer
@@ -181,6 +181,15 @@ def test_a_sum_over_a_long_loop_grows_with_its_length_only() -> None:
     low, high = output(analysed(proto, {"x": (0.0, 1.0), "m": (0.0, 0.0)})).hull()
     exact = 10_000 * math.tanh(1.0) + 1.0
     assert low == 0.0 and exact <= high <= 1.01 * exact
+
+
+def test_a_long_sum_that_overflows_is_infinite_behind_its_root() -> None:
+    proto = looped(f"{KEEP} out = Add(s, x)", count="n", before=counted(10_000))
+    result = analysed(proto, {"x": (0.0, 1e36), "m": (0.0, 0.0)})
+    root = node_named(result, "out").number
+    assert [h.rule.code for h in result.records[root].hazards] == ["NUM202"]
+    flow = result.outputs[result.model.graph.outputs[0]]
+    assert isinstance(flow.actual, Range) and flow.actual.any_special & POSITIVE_INFINITY and flow.roots == {root}
 
 
 def test_a_counter_stays_a_counter() -> None:
@@ -443,6 +452,37 @@ def test_a_root_inside_a_body_is_one_root() -> None:
     report = static(proto, ranges={"x": (0, 1)})
     assert found(report) == {("NUM101", "l")}
     assert report.proven_safe_if.get("e") == ("l",)
+
+
+@pytest.mark.parametrize("count", [3, 100_000])
+def test_what_follows_a_loop_is_proven_only_behind_the_roots_of_its_body(count: int) -> None:
+    """log(1000 - s) fails once s has counted to 1000: long after the iterations that are taken one by one."""
+    proto = model(
+        "(float[2] x) => (float[2] y, float[2] z)",
+        f"""
+        {counted(count)}
+        t = Constant<value = bool {{1}}>()
+        one = Constant<value_float=1.0>()
+        zero = Constant<value_float=0.0>()
+        most = Constant<value_float=1000.0>()
+        y = Loop(n, t, x) <body = step (int64 i, bool c, float[2] s) => (bool k, float[2] out) {{
+            {KEEP}
+            d = Sub(most, s)
+            l = Log(d)
+            a = Mul(l, zero)
+            b = Add(s, one)
+            out = Add(a, b)
+        }}>
+        w = Abs(y)
+        z = Sqrt(w)
+        """,
+    )
+    report = static(proto, ranges={"x": (0, 1)})
+    if count == 3:
+        assert not report.findings and "z" in report.proven_safe
+    else:
+        assert ("NUM101", "l") in found(report)
+        assert "z" not in report.proven_safe and "l" in report.proven_safe_if.get("z", ())
 
 
 # -- scans -----------------------------------------------------------------------------------------------------------

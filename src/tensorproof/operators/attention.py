@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import UnknownShape
-from tensorproof.formats import BY_ONNX_CODE, Array, Format
+from tensorproof.formats import BY_ONNX_CODE, FLOAT64, Array, Format
 from tensorproof.operators.activations import least
 from tensorproof.operators.arithmetic import div, mul
 from tensorproof.operators.linear import matmul
@@ -118,7 +118,8 @@ class Band:
         """The band as a bias of shape (batch or 1, 1, queries, keys)."""
         batch, queries, keys = shape_of(q)[0], shape_of(q)[2], shape_of(k)[2]
         if not (isinstance(queries, int) and isinstance(keys, int)):
-            raise UnknownShape("the length of a sequence depends on the data")
+            unknown = np.ones((1, 1, 1, 1), np.bool_)
+            return tri_state(format, (1, 1, queries, keys), (None,) * 4, unknown, ~unknown)
         cells = len(self.offset[0]) * q.cells[0] * q.cells[1]
         fine = cells * queries * keys <= CELL_BUDGET
         rows, columns = (_positions(n, x.grid[2], fine) for n, x in ((queries, q), (keys, k)))
@@ -137,7 +138,11 @@ class Band:
 
     def leaves_a_key(self, queries: Size, keys: Size) -> bool:
         """Whether every query surely attends to at least one key."""
-        if self.length is not None or not (isinstance(queries, int) and isinstance(keys, int)):
+        if self.length is not None:
+            return False
+        if np.isinf(self.before) and bool((self.offset[0] + self.after >= 0).all()):
+            return smallest(keys) > 0
+        if not (isinstance(queries, int) and isinstance(keys, int)):
             return False
         positions = np.arange(queries)[:, None] + np.concatenate(self.offset)[None, :]
         first, last = np.maximum(positions - self.before, 0), np.minimum(positions + self.after, keys - 1)
@@ -183,37 +188,33 @@ def centred(op: Call, q: Range, k: Range, scale: float, logits: Range, bias: Ran
 
     Their rounding errors are those of `logits`, whose special values they keep.
     """
-    if q.low is q.high or bool((q.low == q.high).all()) or k.cells[2] == 1:
+    if q.low is q.high or bool((q.low == q.high).all()) or k.cells[2] <= 1:
         return logits
     empty = k.low > k.high
     low, high = np.where(empty, 0.0, k.low), np.where(empty, 0.0, k.high)
     mean = (low / 2 + high / 2).mean(axis=2, keepdims=True)
-    scaled = q.replace(*(np.sort([q.low * scale, q.high * scale], axis=0)), None)
+    ends = q.low * scale, q.high * scale
+    size = np.maximum(np.abs(low), np.abs(high)) + np.abs(mean)
 
-    def product(a: Range, b: Range) -> Range:
-        call = Call(matmul, {}, target=op.target)
-        return evaluate(call, (a.without_special(), transpose(b.without_special(), (0, 1, 3, 2))))
+    def product(a_low: Array, a_high: Array, b_low: Array, b_high: Array) -> Range:
+        """In float64, where nothing overflows and no error is reported twice."""
+        a, b = q.replace(a_low, a_high, None, FLOAT64), k.replace(b_low, b_high, None, FLOAT64)
+        return evaluate(Call(matmul, {}), (a, transpose(b, (0, 1, 3, 2))))
 
-    moved_keys = k.replace(low - mean, high - mean, None)
-    result = product(scaled, moved_keys)
-    reach = product(_sizes(scaled), k.replace(*([np.maximum(np.abs(low), np.abs(high)) + np.abs(mean)] * 2), None))
+    result = product(np.minimum(*ends), np.maximum(*ends), low - mean, high - mean)
+    reach = product(np.abs(scale) * q.magnitude(), np.abs(scale) * q.magnitude(), size, size)
     if bias is not None:
-        result = binary(result, bias.without_special(), increasing(np.add), np.add, q.format)
+        result = binary(result, bias.without_special(), increasing(np.add), np.add, FLOAT64)
     aligned = align(logits, result, reach)
     u, accumulator = q.format.unit_roundoff, op.accumulation(q.format)
     relative = (smallest(shape_of(q)[3]) + 4) * accumulator.unit_roundoff + 10 * u + 2.0**-22
-    size = np.where(aligned.lows[0] <= aligned.highs[0], np.maximum(np.abs(aligned.lows[0]), np.abs(aligned.highs[0])), 0.0)
-    error = relative * aligned.highs[2] + 2.1 * max(u, logits.format.unit_roundoff) * size + 64 * least(op, q.format)
     absent = aligned.lows[0] > aligned.highs[0]
+    size = np.where(absent, 0.0, np.maximum(np.abs(aligned.lows[0]), np.abs(aligned.highs[0])))
+    error = relative * aligned.highs[2] + 2.1 * max(u, logits.format.unit_roundoff) * size + 64 * least(op, q.format)
     low, high = aligned.lows[1] - error, aligned.highs[1] + error
     if not np.isfinite(np.where(absent, 0.0, high - low)).all():
         return logits
     return aligned.result(logits.format, np.where(absent, np.inf, low), np.where(absent, -np.inf, high), aligned.specials[0])
-
-
-def _sizes(x: Range) -> Range:
-    """The largest absolute values, as a range of points."""
-    return x.replace(x.magnitude(), x.magnitude(), None)
 
 
 def softcapped(op: Call, x: Range, softcap: float) -> Range:
@@ -243,6 +244,8 @@ def mix(op: Call, logits: Range, v: Range, format: Format, *, may_be_empty: bool
 
     A row without any key is 0 since an erratum to Attention-23, and NaN in runtimes that are older than it.
     """
+    if 0 in logits.cells or 0 in v.cells:
+        return Range.uniform((*shape_of(logits)[:_KEYS], shape_of(v)[-1]), v.format, 0.0, 0.0)
     logits, v = _on_common_cells(logits, v)
     keys = shape_of(logits)[_KEYS]
     terms = largest(keys)
@@ -269,7 +272,8 @@ def mix(op: Call, logits: Range, v: Range, format: Format, *, may_be_empty: bool
     op.report(MASKED_SOFTMAX, RESULT, logits, np.broadcast_to(lonely, logits.cells), gives=NAN)
     # Weights are rounded once or twice, and the products summed; tiny weights vanish.
     size = np.maximum(np.abs(value_low), np.abs(value_high))
-    size = np.where(masked.all(axis=-2)[..., None], 0.0, size).max(axis=-2, keepdims=True)
+    unused = np.logical_and.reduce(masked, axis=-2)[..., None]
+    size = np.where(unused, 0.0, size).max(axis=-2, keepdims=True)
     accumulator = op.accumulation(v.format)
     relative = (
         exponential_sum_error(op, format, float(terms)) + (terms + 4) * accumulator.unit_roundoff + 4 * v.format.unit_roundoff
@@ -296,8 +300,8 @@ def _flags(logits: Range, v: Range) -> Flags | None:
     """NaN among the scores of a query, or any special value among the values of a feature, may make the result special."""
     if not logits.has_special and not v.has_special:
         return None
-    nan = np.bitwise_or.reduce(logits.special & np.uint8(NAN), axis=-1, keepdims=True)
-    values = np.bitwise_or.reduce(v.special, axis=-2, keepdims=True)
+    nan: Flags = np.bitwise_or.reduce(logits.special & np.uint8(NAN), axis=-1, keepdims=True)
+    values: Flags = np.bitwise_or.reduce(v.special, axis=-2, keepdims=True)
     values = np.where((values & INFINITIES) != 0, np.uint8(SPECIALS), values)
     return nan | values
 
@@ -381,7 +385,7 @@ def attention(
     elif mode == 3:
         shown = probabilities(op, inner, q.format)
     else:
-        shown = (raw, capped, logits)[mode]
+        shown = (raw, capped, _as_shown(logits))[mode]
     return merge_heads(y) if is_flat else y, present_key, present_value, shown
 
 
@@ -403,6 +407,13 @@ def _bias(op: Call, q: Range, k: Range, offset: Size, mask: Range | None, length
     return binary(shape, bias, increasing(np.add), np.add, q.format), True
 
 
+def _as_shown(logits: Range) -> Range:
+    """Scores with their bias as an output: ONNX Runtime masks with the smallest number, not with -inf."""
+    maskable = (logits.special & NEGATIVE_INFINITY) != 0
+    low = np.where(maskable, logits.format.low, logits.low)
+    return logits.replace(low, np.where(maskable, np.maximum(logits.high, logits.format.low), logits.high), logits.special)
+
+
 def _band(op: Call, q: Range, k: Range, offset: Size, lengths: Range | None) -> Band | None:
     """What is_causal, the window sizes and the lengths leave of the keys."""
     causal = op.attribute("is_causal", 0)
@@ -412,9 +423,8 @@ def _band(op: Call, q: Range, k: Range, offset: Size, lengths: Range | None) -> 
     after = min(0.0 if causal else np.inf, np.inf if right < 0 else float(right))
     before = np.inf if left < 0 else float(left)
     if lengths is None:
-        ends = np.array([float(smallest(offset))]), np.array([float(largest(offset) or 0)])
-        if largest(offset) is None:
-            raise UnknownShape("the length of the past depends on the data")
+        last = largest(offset)
+        ends = np.array([float(smallest(offset))]), np.array([np.inf if last is None else float(last)])
         return Band(ends, before, after)
     low, high, _ = lengths.expanded()
     queries = shape_of(q)[2]

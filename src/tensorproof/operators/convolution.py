@@ -17,13 +17,14 @@ from tensorproof.operators.movement import concat, split
 from tensorproof.operators.table import CORRECT, Call, find_operator, operator
 from tensorproof.ranges.grid import Cuts, cell_sizes, union
 from tensorproof.ranges.moving import moved
-from tensorproof.ranges.partial_sums import with_partial_sums
+from tensorproof.ranges.partial_sums import Sums, report_sum
 from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Flags, Range, align
-from tensorproof.ranges.sums import interval_product, summation_error
+from tensorproof.ranges.sums import dot_product, keep_sign, summation_error
 from tensorproof.ranges.windows import (
     TABLE_BUDGET,
     Taps,
     Window,
+    any_batch,
     sliding_windows,
     taps_as_hull,
     taps_on_cells,
@@ -35,6 +36,8 @@ from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 PRODUCT_BUDGET = 1 << 23
 #: Entries of the table of windows (im2col) that one convolution may build.
 COLUMN_BUDGET = 1 << 20
+#: Weights that are multiplied at a time.
+PRODUCT_BLOCK = 1 << 18
 
 
 def interval_convolution(op: Call, x: Range, w: Range, bias: Range | None = None, addend: Range | None = None) -> Range:
@@ -49,6 +52,7 @@ def interval_convolution(op: Call, x: Range, w: Range, bias: Range | None = None
 
 
 @operator("Conv", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+@any_batch
 def conv(op: Call, x: Range, w: Range, bias: Range | None = None, addend: Range | None = None) -> Range:
     """Linear in the input and in the weights; a border tap adds zero."""
     # The addend is FusedConv's: Conv itself has three inputs.
@@ -73,6 +77,7 @@ def fused_conv(op: Call, x: Range, w: Range, bias: Range | None = None, addend: 
 
 
 @operator("ConvTranspose", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+@any_batch
 def conv_transpose(op: Call, x: Range, w: Range, bias: Range | None = None) -> Range:
     """Linear in the input and in the weights; each output sums the taps that land on it."""
     group = int(op.attribute("group", 1))
@@ -81,6 +86,7 @@ def conv_transpose(op: Call, x: Range, w: Range, bias: Range | None = None) -> R
 
 
 @operator("ConvTransposeWithDynamicPads", domain="com.microsoft", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+@any_batch
 def conv_transpose_with_dynamic_pads(op: Call, x: Range, w: Range, pads: Range | None = None, bias: Range | None = None) -> Range:
     """ConvTranspose with its pads as an input."""
     group = int(op.attribute("group", 1))
@@ -165,6 +171,7 @@ def causal_conv_with_state(
 
 
 @operator("Col2Im", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+@any_batch
 def col2im(op: Call, x: Range, image_shape: Range, block_shape: Range) -> Range:
     """The sum of the blocks that overlap at each position (ONNX Col2Im-18)."""
     if x.format.kind not in ("float", "int"):
@@ -222,18 +229,20 @@ def _overlapping_blocks(op: Call, x: Range, windows: Sequence[Window], shape: tu
 
     low, high, magnitude = summed(low), summed(high), summed(np.maximum(np.abs(low), np.abs(high)))
     overlap = int(np.prod([int((tap.cells >= 0).sum(axis=1).max()) for tap in taps], dtype=np.int64))
+    nonnegative, nonpositive = (summed(outside) == 0 for outside in ((x.low < 0).astype(float), (x.high > 0).astype(float)))
+    sums = Sums(low, high, magnitude, nonnegative, nonpositive)
     for axis, tap in enumerate(taps, start=2):
-        if tap.joined and low.shape[axis] > 1:
-            low, high = low.min(axis, keepdims=True), high.max(axis, keepdims=True)
-            magnitude = magnitude.max(axis, keepdims=True)
-    error = summation_error(op, magnitude, overlap - 1, x.format)
+        sums = sums.joined(axis) if tap.joined and low.shape[axis] > 1 else sums
+    error = summation_error(op, sums.magnitude, overlap, x.format, products=False)
+    low, high = keep_sign(sums.low - error, sums.high + error, sums.nonnegative, sums.nonpositive)
     grid = (x.grid[0], None if x.cells[1] == 1 else _every(shape[1]), *(tap.cuts for tap in taps))
-    result = Range(x.format, shape, grid, low - error, high + error)
+    result = Range(x.format, shape, grid, low, high)
     if x.any_special:
         # A tap that reads nothing adds nothing; opposite infinities may meet wherever two taps do.
         made = NAN if overlap > 1 and x.any_special & INFINITIES == INFINITIES else 0
         result = result.with_special(x.any_special | made)
-    return with_partial_sums(op, result, magnitude + error)
+    report_sum(op, result, sums.magnitude + error)
+    return result
 
 
 # -- the sum over windows and channels --------------------------------------------------------------------------------
@@ -252,42 +261,47 @@ def _weighted_windows(
         w = w.refine_fully(axis)
     x, taps = _affordable(x, w, windows)
 
-    low, high, magnitude = _products(x, w, taps, groups, repeats)
+    sums = _products(op, x, w, taps, groups, repeats)
     special: Flags | None = None
     if x.has_special or w.has_special:
-        special = np.broadcast_to(_specials(x, w, taps, groups), low.shape)
+        special = np.broadcast_to(_specials(x, w, taps, groups), sums.low.shape)
     # (filters, batch, space) to (batch, filters, space); alternatives of one cell are joined.
-    low, high, magnitude = (np.moveaxis(a, 0, 1) for a in (low, high, magnitude))
+    sums = sums.mapped(lambda a: np.moveaxis(a, 0, 1))
     special = None if special is None else np.moveaxis(special, 0, 1)
     for axis, tap in enumerate(taps, start=2):
-        if tap.joined and low.shape[axis] > 1:
-            low, high = low.min(axis, keepdims=True), high.max(axis, keepdims=True)
-            magnitude = magnitude.max(axis, keepdims=True)
+        if tap.joined and sums.low.shape[axis] > 1:
+            sums = sums.joined(axis)
             special = None if special is None else np.bitwise_or.reduce(special, axis=axis, keepdims=True)
     grid = tuple(
         np.zeros(1, np.int64) if size == 0 else cuts for size, cuts in zip(shape, (x.grid[0], filters, *(tap.cuts for tap in taps)))
     )
     if 0 in shape:
-        nothing = np.zeros(tuple(0 if size == 0 else a for size, a in zip(shape, low.shape)))
+        nothing = np.zeros(tuple(0 if size == 0 else a for size, a in zip(shape, sums.low.shape)))
         return Range(x.format, shape, grid, nothing, nothing)
-    result = Range(x.format, shape, grid, low, high, special)
+    result = Range(x.format, shape, grid, sums.low, sums.high, special)
     addends = [] if bias is None else [_per_channel(bias, x.rank, shape[1])]
-    return _with_addends(op, result, magnitude, [*addends, *([] if addend is None else [addend])], terms)
+    return _with_addends(op, result, sums, [*addends, *([] if addend is None else [addend])], terms)
 
 
-def _with_addends(op: Call, y: Range, magnitude: Array, addends: Sequence[Range], terms: int) -> Range:
+def _with_addends(op: Call, y: Range, sums: Sums, addends: Sequence[Range], terms: int) -> Range:
     """The bias and other addends joined to the sum, and the rounding error of the whole."""
-    aligned = align(y, y.replace(magnitude, magnitude, None), *addends)
+    # Signs travel as bounds of a range: 1 where all terms have the sign, so that they meet the addends on one grid.
+    signs = y.replace(sums.nonnegative.astype(np.float64), sums.nonpositive.astype(np.float64), None)
+    aligned = align(y, y.replace(sums.magnitude, sums.magnitude, None), signs, *addends)
     low, high, total, special = aligned.lows[0], aligned.highs[0], aligned.lows[1], aligned.specials[0]
-    for lb, hb, sb in zip(aligned.lows[2:], aligned.highs[2:], aligned.specials[2:]):
+    nonnegative, nonpositive = aligned.lows[2] > 0, aligned.highs[2] > 0
+    for lb, hb, sb in zip(aligned.lows[3:], aligned.highs[3:], aligned.specials[3:]):
         empty = lb > hb
         lb, hb = np.where(empty, 0.0, lb), np.where(empty, 0.0, hb)
         low, high, total = low + lb, high + hb, total + np.maximum(np.abs(lb), np.abs(hb))
+        nonnegative, nonpositive = nonnegative & (lb >= 0), nonpositive & (hb <= 0)
         opposite = ((special & INFINITIES) != 0) & ((sb & INFINITIES) != 0) & ((special | sb) & INFINITIES == INFINITIES)
         special = special | sb | np.where(opposite, np.uint8(NAN), np.uint8(0))
     error = summation_error(op, total, terms + len(addends), y.format)
-    result = aligned.result(y.format, low - error, high + error, special)
-    return with_partial_sums(op, result, np.broadcast_to(total + error, result.cells))
+    low, high = keep_sign(low - error, high + error, nonnegative, nonpositive)
+    result = aligned.result(y.format, low, high, special)
+    report_sum(op, result, np.broadcast_to(total + error, result.cells))
+    return result
 
 
 def _per_channel(bias: Range, rank: int, channels: int) -> Range:
@@ -386,8 +400,8 @@ def _finite(x: Range) -> tuple[Array, Array]:
     return np.where(empty, 0.0, low), np.where(empty, 0.0, high)
 
 
-def _products(x: Range, w: Range, taps: Sequence[Taps], groups: int, repeats: Array | None) -> tuple[Array, Array, Array]:
-    """Bounds and sums of absolute terms, (filters, batch, outputs)."""
+def _products(op: Call, x: Range, w: Range, taps: Sequence[Taps], groups: int, repeats: Array | None) -> Sums:
+    """Sums of weights times what the taps read, (filters, batch, outputs)."""
     low, high = _finite(x)
     exact = low is high
     low_x = _columns(low, taps, np.minimum)
@@ -400,15 +414,26 @@ def _products(x: Range, w: Range, taps: Sequence[Taps], groups: int, repeats: Ar
         low_x = low_x * scale
         high_x = low_x if exact else high_x * scale
     inner = channels // groups * int(np.prod(low_x.shape[1 : 1 + rank], dtype=np.int64))
-    low_x = low_x.reshape(groups, inner, count)
-    high_x = low_x if exact else high_x.reshape(groups, inner, count)
-    low_w, high_w = _finite(w)
+    batch = () if groups == 1 else (groups,)
+    low_x = low_x.reshape(*batch, inner, count)
+    high_x = low_x if exact else high_x.reshape(*batch, inner, count)
+    # Weights of the file stay in their own dtype: the product converts them in pieces.
+    low_w, high_w = (w.array, w.array) if w.array is not None and w.format.is_float else _finite(w)
     filters = low_w.shape[0]
     fixed = low_w is high_w
-    low_w = low_w.reshape(groups, filters // groups, inner)
-    high_w = low_w if fixed else high_w.reshape(groups, filters // groups, inner)
-    low, high, magnitude = interval_product(low_w, high_w, low_x, high_x)
-    return tuple(a.reshape(filters, *outputs) for a in (low, high, magnitude))  # type: ignore[return-value]
+    low_w = low_w.reshape(*batch, filters // groups, inner)
+    high_w = low_w if fixed else high_w.reshape(*batch, filters // groups, inner)
+    # A block of filters at a time stays in the cache, in the order in which the file holds it.
+    step = max(1, filters // groups if groups > 1 else PRODUCT_BLOCK // max(1, inner))
+    parts: list[Sums] = []
+    for start in range(0, max(1, filters // groups), step):
+        block_low = low_w[..., start : start + step, :]
+        block_high = block_low if fixed else high_w[..., start : start + step, :]
+        dot = dot_product(op, block_low, block_high, low_x, high_x, x.format)
+        nonnegative, nonpositive = (np.broadcast_to(a, dot.low.shape) for a in (dot.nonnegative, dot.nonpositive))
+        parts.append(Sums(dot.low, dot.high, dot.magnitude, nonnegative, nonpositive))
+    whole = parts[0] if len(parts) == 1 else Sums.stacked(parts, -2)
+    return whole.mapped(lambda a: a.reshape(filters, *outputs))
 
 
 def _specials(x: Range, w: Range, taps: Sequence[Taps], groups: int) -> Flags:

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import FLOAT32, Array
 from tensorproof.operators.attention import merge_heads, split_heads
 from tensorproof.operators.softmax import FUNCTION_ERROR
 from tensorproof.operators.table import CORRECT, RESULT, Call, operator
-from tensorproof.ranges.grid import Cuts, fine, union
+from tensorproof.ranges.grid import Cuts, cell_sizes, fine, union
 from tensorproof.ranges.moving import affordable
 from tensorproof.ranges.range import CELL_BUDGET, SPECIALS, Range
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
@@ -41,9 +42,6 @@ class Box:
 
     def at(self, *index: Any) -> Box:
         return Box(self.low[index], self.high[index])
-
-    def sum(self, axis: int) -> Box:
-        return Box(self.low.sum(axis=axis), self.high.sum(axis=axis))
 
     def padded(self, error: Array) -> Box:
         return Box(self.low - error, self.high + error)
@@ -74,11 +72,19 @@ def _exponential(x: Box) -> Box:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One position: key (..., size), value (..., features), and the rate at which the memory is corrected, if it is."""
+    """One position: key (..., size), value (..., features), and the rate at which the memory is corrected, if it is.
+
+    Cells along the size of a key stand for `counts` elements each.
+    """
 
     key: Box
     value: Box
     rate: Box | None
+    counts: Array
+
+    def total(self, terms: Box) -> Box:
+        """The sum over the size of a key, which is the last axis but one."""
+        return Box(self.counts @ terms.low, self.counts @ terms.high)
 
     def written(self, memory: Box) -> tuple[Box, Box, Array]:
         """The memory after the step and what was written, both in exact arithmetic, and the rounding error of the memory."""
@@ -88,10 +94,10 @@ class Step:
             exact = memory + k * v.at(..., None, slice(None))
         else:
             terms = memory * k
-            retrieved = terms.sum(-2)
-            reach = (memory.size * k.size).sum(axis=-2)
+            retrieved = self.total(terms)
+            reach = self.counts @ (memory.size * k.size)
             v = self.rate * (self.value - retrieved)
-            count = k.low.shape[-2]
+            count = self.counts.sum()
             drift = self.rate.size * (((count + 3) * _U) * (reach + self.value.size) + count * _ETA) + _ETA
             exact = memory + k * v.at(..., None, slice(None))
             # memory (1 - rate k^2) + rate k (value - what all other keys retrieve): the own memory occurs once.
@@ -109,29 +115,53 @@ class Step:
         """query @ memory after the step; the query has a group of rows per memory."""
         q, old = query.at(..., None), before.at(slice(None), slice(None), None)
         new = after.padded(error).at(slice(None), slice(None), None)
-        result = (q * new).sum(-2)
-        reach = (q.size * new.size).sum(axis=-2)
+        result = self.total(q * new)
+        reach = self.counts @ (q.size * new.size)
         k = self.key.at(slice(None), slice(None), None)
-        match = (query * k).sum(-1).at(..., None)
-        slack = (q.size * error[:, :, None]).sum(axis=-2) + 2.0**-48 * reach
+        match = self.total((query * k).at(..., None))
+        slack = self.counts @ (q.size * error[:, :, None]) + 2.0**-48 * reach
         value = self.value.at(slice(None), slice(None), None)
-        result = result.meet(((q * old).sum(-2) + match * written.at(slice(None), slice(None), None)).padded(slack))
+        result = result.meet((self.total(q * old) + match * written.at(slice(None), slice(None), None)).padded(slack))
         if self.rate is not None:
             # The old memory once: sum(memory (q - rate (q k) k)) + rate (q k) value.
             weight = self.rate.at(slice(None), slice(None), None) * match
-            once = (old * (query - weight * k).at(..., None)).sum(-2) + weight * value
+            once = self.total(old * (query - weight * k).at(..., None)) + weight * value
             result = result.meet(once.padded(slack))
-        count = q.low.shape[-2]
+        count = self.counts.sum()
         return result.padded((count + 2) * _U * reach + count * _ETA)
 
 
-def _box(x: Range, cuts: Cuts) -> Box:
-    """(samples, heads, positions, features) with one entry per element of the last three axes."""
-    x = x.refine(0, cuts)
-    for axis in (1, 2, 3):
-        x = x.refine_fully(axis)
+def _box(x: Range) -> Box:
     empty = x.low > x.high
     return Box(np.where(empty, 0.0, x.low), np.where(empty, 0.0, x.high))
+
+
+def _united(operands: dict[str, Range], axes: dict[str, int]) -> dict[str, Range]:
+    """Operands with the same cells along one axis that they share."""
+    cuts: Cuts = None
+    for name, axis in axes.items():
+        if name in operands:
+            cuts = union(cuts, operands[name].grid[axis])
+    return {name: x.refine(axes[name], cuts) if name in axes else x for name, x in operands.items()}
+
+
+def _on_common_cells(operands: dict[str, Range]) -> dict[str, Range]:
+    """Operands with the same cells along samples, heads, the size of a key and the features of a value."""
+    result = _united(operands, dict.fromkeys(operands, 0))
+    along_keys = {"query": 3, "key": 3, "past": 2}
+    if "decay" in operands and operands["decay"].sizes[3] == operands["key"].sizes[3]:
+        # Else it is one number per head.
+        along_keys["decay"] = 3
+    result = _united(result, along_keys)
+    result = _united(result, {"value": 3, "past": 3})
+    if any(x.cells[1] > 1 for x in operands.values()):
+        result = {name: x.refine_fully(1) for name, x in result.items()}
+    heads = max(x.cells[1] for x in result.values())
+    cells = result["key"].cells[0] * heads * result["key"].cells[3] * result["value"].cells[3]
+    if cells <= 4 * CELL_BUDGET:
+        return result
+    is_split = any(x.cells[0] > 1 for x in operands.values())
+    return _on_common_cells({name: x.smash((0,) if is_split else None) for name, x in operands.items()})
 
 
 @operator(
@@ -169,28 +199,32 @@ def linear_attention(
     if beta is not None:
         # One rate for all heads, or one per head.
         operands["beta"] = split_heads(affordable(beta), min(heads, beta.sizes[2]))
-    cuts: Cuts = None
-    for x in operands.values():
-        cuts = union(cuts, x.grid[0])
-    if cuts is not None and (len(cuts) - 1) * readers * max(length, size) * max(size, features) > 4 * CELL_BUDGET:
-        cuts, operands = None, {name: x.smash((0,)) for name, x in operands.items()}
-    boxes = {name: _box(x, cuts) for name, x in operands.items()}
-    samples = len(boxes["key"].low)
-    nothing = np.zeros((samples, heads, size, features))
+    operands = _on_common_cells(operands)
+    boxes = {name: _box(x) for name, x in operands.items()}
+    k, v = operands["key"], operands["value"]
+    samples, groups = k.cells[0], (1 if k.cells[1] == 1 else heads)
+    counts = cell_sizes(k.grid, k.shape or (), 3).astype(np.float64)
+    nothing = np.zeros((samples, groups, k.cells[3], v.cells[3]))
     memory = boxes.get("past", Box(nothing, nothing))
-    queries = Box(*(end.reshape(samples, heads, -1, length, size) for end in (boxes["query"].low, boxes["query"].high)))
+    # (samples, heads, group, positions, size)
+    shape = samples, groups, -1, *operands["query"].cells[2:]
+    queries = Box(boxes["query"].low.reshape(shape), boxes["query"].high.reshape(shape))
+    cell = {name: _cell_of_position(x, length) for name, x in operands.items() if name != "past"}
     scale = op.attribute("scale", 0.0) or 1.0 / np.sqrt(size)
     outputs: list[Box] = []
     is_finite = True
     for position in range(length):
-        here = slice(None), slice(None), position
+
+        def at(name: str) -> Box:
+            return boxes[name].at(slice(None), slice(None), cell[name][position])  # noqa: B023
+
         if "decay" in boxes:
-            memory = memory * _exponential(boxes["decay"].at(*here)).at(..., None)
+            memory = memory * _exponential(at("decay")).at(..., None)
             memory = memory.padded(_U * memory.size + _ETA)
-        rate = boxes["beta"].at(*here) if "beta" in boxes else None
-        step = Step(boxes["key"].at(*here), boxes["value"].at(*here), rate)
+        step = Step(at("key"), at("value"), at("beta") if "beta" in boxes else None, counts)
+        query_t = queries.at(slice(None), slice(None), slice(None), cell["query"][position])
         exact, written, error = step.written(memory)
-        read = step.read(queries.at(slice(None), slice(None), slice(None), position), memory, exact, written, error)
+        read = step.read(query_t, memory, exact, written, error)
         memory = exact.padded(error)
         scaled = read * Box(np.asarray(scale), np.asarray(scale))
         outputs.append(scaled.padded(2 * _U * scaled.size + _ETA))
@@ -198,14 +232,21 @@ def linear_attention(
     flags = SPECIALS if any(x.has_special for x in operands.values()) else 0
     # (samples, heads, group, positions, features) as (samples, query heads, positions, features).
     low, high = np.stack([y.low for y in outputs], axis=3), np.stack([y.high for y in outputs], axis=3)
-    low, high = (end.reshape(samples, readers, length, features) for end in (low, high))
+    low, high = (end.reshape(samples, -1, length, v.cells[3]) for end in (low, high))
     special = np.full(low.shape, flags, np.uint8)
-    grid = (cuts, *fine((readers, length, features)))
+    by_reader, by_position = fine((readers,))[0] if low.shape[1] > 1 else None, fine((length,))[0]
+    grid = (k.grid[0], by_reader, by_position, v.grid[3])
     output = Range(query.format, (batch, readers, length, features), grid, low, high, special)
-    grid = (cuts, *fine((heads, size, features)))
+    grid = (k.grid[0], fine((heads,))[0] if groups > 1 else None, k.grid[3], v.grid[3])
     special = np.full(memory.low.shape, flags, np.uint8)
     format = query.format if past is None else past.format
     present = Range(format, (batch, heads, size, features), grid, memory.low, memory.high, special)
     if not is_finite:
         op.report(ACCUMULATION_OVERFLOW, RESULT, present, True, gives=SPECIALS)
     return merge_heads(output), present
+
+
+def _cell_of_position(x: Range, length: int) -> npt.NDArray[np.intp]:
+    """The cell that each position of a sequence lies in."""
+    cuts = x.grid[2]
+    return np.zeros(length, np.intp) if cuts is None else np.searchsorted(cuts, np.arange(length), side="right") - 1

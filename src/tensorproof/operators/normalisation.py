@@ -175,7 +175,10 @@ def _running(op: Call, old: Range, new: Range, momentum: float) -> Range:
     aligned = align(old, new)
     sizes = [np.where(lo <= hi, np.maximum(np.abs(lo), np.abs(hi)), 0.0) for lo, hi in zip(aligned.lows, aligned.highs)]
     error = 4 * format.unit_roundoff * (sizes[0] + sizes[1]) + 2 * least(op, format)
-    return result.replace(result.low - error, result.high + error, result.special)
+    low = result.low - error
+    # No rounding makes an average of two variances negative.
+    low = np.where((aligned.lows[0] >= 0) & (aligned.lows[1] >= 0) & (0.0 <= momentum <= 1.0), np.maximum(low, 0.0), low)
+    return result.replace(low, result.high + error, result.special)
 
 
 def _vector(x: Range) -> Range:

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import INT64, Array
-from tensorproof.operators.table import CORRECT, Call, operator
+from tensorproof.operators.table import CORRECT, Call, Mask, operator
 from tensorproof.ranges.axis_maps import Mixture
-from tensorproof.ranges.grid import largest
-from tensorproof.ranges.partial_sums import report_partial_sums
+from tensorproof.ranges.grid import Size, largest, smallest
+from tensorproof.ranges.partial_sums import Sums, report_sum
 from tensorproof.ranges.range import (
     CELL_BUDGET,
     INFINITIES,
@@ -23,9 +23,10 @@ from tensorproof.ranges.range import (
     Flags,
     Range,
 )
-from tensorproof.ranges.sums import summation_error
-from tensorproof.ranges.windows import NOTHING, TABLE_BUDGET, Integers, Window, merge_rows, sliding_windows
+from tensorproof.ranges.sums import keep_sign, summation_error
+from tensorproof.ranges.windows import NOTHING, TABLE_BUDGET, Integers, Window, any_batch, merge_rows, sliding_windows
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+from tensorproof.rules.empty_reduction import EMPTY_REDUCTION
 
 #: Elements of tables of windows over all axes at once (indices of maxima).
 JOINT_BUDGET = 1 << 21
@@ -52,17 +53,18 @@ def _special_sum(flags: Flags | None) -> Flags | None:
     return np.where(flags & INFINITIES == INFINITIES, flags | np.uint8(NAN), flags)
 
 
-def _average(op: Call, x: Range, mixture: Mixture, count: float, divisions: int) -> Range:
-    """The averages in a mixture of at most `count` terms, with the error of summing and dividing them."""
-    error = summation_error(op, mixture.magnitude, int(count) + divisions, x.format)
-    special = _special_sum(mixture.flags)
-    result = mixture.range(x, mixture.low - error, mixture.high + error, special)
-    sums = result.replace(result.low * count, result.high * count, special)
-    report_partial_sums(op, sums, (mixture.magnitude + error) * count)
-    return result
+def _average(op: Call, sums: Sums, count: int, x: Range, flags: Flags | None) -> tuple[Array, Array, Flags | None]:
+    """Bounds of averages of at most `count` terms as computed: the sum may overflow before it is divided."""
+    # One rounding less than terms for the sum, two for a division by way of the reciprocal.
+    error = summation_error(op, sums.magnitude, count + 2, x.format, products=False)
+    low, high = keep_sign(sums.low - error, sums.high + error, sums.nonnegative, sums.nonpositive)
+    whole = Range.elements(x.format, low * count, high * count)
+    report_sum(op, whole, (sums.magnitude + error) * count)
+    return low, high, _special_sum(flags)
 
 
 @operator("AveragePool", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+@any_batch
 def average_pool(op: Call, x: Range) -> Range:
     """Increasing: the mean of each window, of zeros too where padding counts."""
     windows = _windows(op, x)
@@ -75,39 +77,43 @@ def average_pool(op: Call, x: Range) -> Range:
         counted = window.positions(outputs) < window.end if counts_padding else elements != NOTHING
         weights = np.where(elements != NOTHING, 1.0 / counted.sum(axis=1, keepdims=True), 0.0)
         mixture.apply(axis, elements, weights, window.output)
-    return _average(op, x, mixture, float(np.prod([window.kernel for window in windows])), 1)
+    sums = Sums(mixture.low, mixture.high, mixture.magnitude, mixture.least >= 0, mixture.most <= 0)
+    count = int(np.prod([window.kernel for window in windows], dtype=np.int64))
+    return mixture.range(x, *_average(op, sums, count, x, mixture.flags))
 
 
 @operator("GlobalAveragePool", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
 def global_average_pool(op: Call, x: Range) -> Range:
     """Increasing: the mean over all of space."""
-    x, shape, count = _over_space(x)
-    if count == 0:
-        raise NotAnalysed("the mean of no elements")
+    shape, count = _over_space(x)
     low, high = _space_bounds(x)
     magnitude = np.maximum(np.abs(low), np.abs(high))
-    for axis in range(2, x.rank):
-        sizes = np.diff(x.grid[axis]) if x.grid[axis] is not None else np.ones(1)  # type: ignore[arg-type]
-        weights = (sizes / sizes.sum()).reshape(-1, *(1,) * (x.rank - 1 - axis))
+    axes = tuple(range(2, x.rank))
+    nonnegative, nonpositive = np.all(low >= 0, axis=axes, keepdims=True), np.all(high <= 0, axis=axes, keepdims=True)
+    for axis in axes:
+        cuts = x.grid[axis]
+        sizes = np.ones(1) if cuts is None else np.diff(cuts)
+        weights = (sizes / max(1, sizes.sum())).reshape(-1, *(1,) * (x.rank - 1 - axis))
         low, high, magnitude = ((a * weights).sum(axis, keepdims=True) for a in (low, high, magnitude))
-    flags = np.bitwise_or.reduce(x.special, axis=tuple(range(2, x.rank)), keepdims=True) if x.has_special else None
-    error = summation_error(op, magnitude, count + 1, x.format)
-    special = _special_sum(flags)
-    result = Range(x.format, shape, (*x.grid[:2], *(None,) * (x.rank - 2)), low - error, high + error, special)
-    sums = result.replace(result.low * count, result.high * count, special)
-    report_partial_sums(op, sums, (magnitude + error) * count)
-    return result
+    flags = np.bitwise_or.reduce(x.special, axis=axes, keepdims=True) if x.has_special else None
+    ends = _average(op, Sums(low, high, magnitude, nonnegative, nonpositive), count, x, flags)
+    return Range(x.format, shape, (*x.grid[:2], *(None,) * len(axes)), *ends)
 
 
-def _over_space(x: Range) -> tuple[Range, Any, int]:
-    """The range with known sizes of space (the largest where data decide), the shape (N, C, 1, ...) and the count."""
+@global_average_pool.hazard(EMPTY_REDUCTION, gives=NAN)
+def _(op: Call, x: Range) -> Mask:
+    return x.shape is not None and any(smallest(size) == 0 for size in x.shape[2:])
+
+
+def _over_space(x: Range) -> tuple[tuple[Size, ...], int]:
+    """The shape (N, C, 1, ...) and the number of elements that are reduced (the largest where data decide)."""
     if x.shape is None:
         raise NotAnalysed("the rank is not known")
     sizes = [largest(size) for size in x.shape[2:]]
     if None in sizes:
         raise NotAnalysed("the size of space has no bound")
     count = int(np.prod([size for size in sizes if size is not None], dtype=np.int64))
-    return x, (*x.shape[:2], *(1,) * len(sizes)), count
+    return (*x.shape[:2], *(1,) * len(sizes)), count
 
 
 def _space_bounds(x: Range) -> tuple[Array, Array]:
@@ -141,7 +147,7 @@ def _norm(op: Call, sums: Range, terms: int, p: int) -> Range:
     """
     error = summation_error(op, sums.high, terms + 8, sums.format)
     low, high = np.maximum(sums.low - error, 0.0), sums.high + error
-    report_partial_sums(op, sums.replace(low, high, sums.special), high)
+    report_sum(op, sums.replace(low, high, sums.special), high)
     slack = 8 * sums.format.unit_roundoff if p > 1 else 0.0
     # The float64 root is exact to a few units of 2^-53.
     root_low, root_high = low ** (1.0 / p) * (1 - slack - 2.0**-50), high ** (1.0 / p) * (1 + slack + 2.0**-50)
@@ -149,6 +155,7 @@ def _norm(op: Call, sums: Range, terms: int, p: int) -> Range:
 
 
 @operator("LpPool", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, codomain=(0.0, np.inf))
+@any_batch
 def lp_pool(op: Call, x: Range) -> Range:
     """Increasing in every |x|: the p-norm of each window."""
     windows = _windows(op, x)
@@ -166,17 +173,17 @@ def lp_pool(op: Call, x: Range) -> Range:
 def global_lp_pool(op: Call, x: Range) -> Range:
     """Increasing in every |x|: the p-norm over all of space."""
     p = int(op.attribute("p", 2))
-    x, shape, count = _over_space(x)
+    shape, count = _over_space(x)
     powers = _powers(x, p)
     low, high = _space_bounds(powers)
+    assert x.shape is not None
     for axis in range(2, x.rank):
-        cuts, size = x.grid[axis], shape[axis]
-        sizes = np.array([float(largest(x.shape[axis]) or 0)]) if cuts is None else np.diff(cuts).astype(float)  # type: ignore[index]
-        fewest = sizes if cuts is not None or isinstance(x.shape[axis], int) else np.zeros(1)  # type: ignore[index]
+        cuts, size = x.grid[axis], x.shape[axis]
+        most = np.array([float(largest(size) or 0)]) if cuts is None else np.diff(cuts).astype(np.float64)
+        fewest = np.array([float(smallest(size))]) if cuts is None else most
         tail = (1,) * (x.rank - 1 - axis)
-        assert size == 1
         low = (low * fewest.reshape(-1, *tail)).sum(axis, keepdims=True)
-        high = (high * sizes.reshape(-1, *tail)).sum(axis, keepdims=True)
+        high = (high * most.reshape(-1, *tail)).sum(axis, keepdims=True)
     flags = None
     if powers.has_special:
         flags = np.bitwise_or.reduce(powers.special, axis=tuple(range(2, x.rank)), keepdims=True)
@@ -263,6 +270,7 @@ def _over_taps(array: npt.NDArray[Any], function: Any, axis: int, cells: Integer
 
 
 @operator("MaxPool")
+@any_batch
 def max_pool(op: Call, x: Range) -> tuple[Range, ...]:
     """Increasing and exact: the maximum of each window; padding never wins."""
     windows = _windows(op, x)
@@ -317,6 +325,7 @@ def _indices_of_maxima(op: Call, x: Range, windows: Sequence[Window]) -> Range:
 
 
 @operator("NhwcMaxPool", domain="com.microsoft")
+@any_batch
 def nhwc_max_pool(op: Call, x: Range) -> Range:
     """MaxPool of 8-bit integers with the channels last."""
     kernel = op.attribute("kernel_shape")
@@ -340,7 +349,10 @@ def global_max_pool(op: Call, x: Range) -> Range:
 # -- the way back -----------------------------------------------------------------------------------------------------
 
 
-@operator("MaxUnpool")
+@operator(
+    "MaxUnpool",
+    coarse="with output_shape, the standard's test counts indices in the inferred shape, runtimes in the given one: both are kept",
+)
 def max_unpool(op: Call, x: Range, indices: Range, output_shape: Range | None = None) -> Range:
     """Elements moved to their indices, zero elsewhere."""
     kernel = op.attribute("kernel_shape")
@@ -361,7 +373,7 @@ def max_unpool(op: Call, x: Range, indices: Range, output_shape: Range | None = 
     direct = _scattered(x, where, shape)
     if given is None or shape == inferred:
         return direct
-    # Indices count in the inferred shape (the standard's text) or in the given one (ONNX Runtime): both are possible.
+    # Indices count in the inferred shape (the standard's node test) or in the given one (ONNX Runtime): both are possible.
     inner = _scattered(x, where, inferred)
     pads_after = [(0, max(0, size - own)) for size, own in zip(shape, inferred)]
     window = tuple(slice(0, size) for size in shape)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tensorproof.formats import Array
 from tensorproof.operators.table import CORRECT, Call, operator
-from tensorproof.ranges.partial_sums import report_partial_sums
+from tensorproof.ranges.partial_sums import report_sum
 from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, Range
 from tensorproof.ranges.sampling import (
     IMAGE_BUDGET,
@@ -123,7 +123,7 @@ def _report_sums(op: Call, averages: Range, rois: Range, height: int, width: int
         longest = max((high - low) * abs(float(op.attribute("spatial_scale", 1.0))), 1.0)
         count = np.ceil(longest / height) * np.ceil(longest / width)
     size = np.maximum(np.abs(averages.low), np.abs(averages.high)) * count
-    report_partial_sums(op, averages.replace(averages.low * count, averages.high * count, None), size)
+    report_sum(op, averages.replace(averages.low * count, averages.high * count, None), size)
 
 
 class Line:

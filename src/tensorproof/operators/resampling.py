@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorproof.errors import NotAnalysed
+from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import UINT8, Array
 from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.ranges.axis_maps import Mixture
 from tensorproof.ranges.grid import Span
 from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Range
-from tensorproof.ranges.sums import summation_error
-from tensorproof.ranges.windows import NOTHING, Integers
+from tensorproof.ranges.sums import keep_sign, summation_error
+from tensorproof.ranges.windows import NOTHING, Integers, any_batch
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -181,7 +181,7 @@ def resample(op: Call, x: Range, axes: Sequence[Axis], method: Method) -> Range:
             delta = (float(apart.max()) if len(rows) == 1 else 0.0) + 2.0**-22 * (float(np.abs(exact).max()) + 1)
             drift = drift + _steepness(method, first) * delta
         mixture.apply_any(axis.number, [(r.elements, r.weights, r.outside) for r in rows], method.extrapolation)
-    return _rounded(op, x, mixture, terms, float(drift))
+    return _rounded(op, x, mixture, terms, float(drift), method)
 
 
 def _with_floor(method: Method) -> Method:
@@ -205,7 +205,7 @@ def _steepness(method: Method, rows: Rows) -> float:
     return slope
 
 
-def _rounded(op: Call, x: Range, mixture: Mixture, terms: int, drift: float) -> Range:
+def _rounded(op: Call, x: Range, mixture: Mixture, terms: int, drift: float, method: Method) -> Range:
     low, high, special = mixture.low, mixture.high, mixture.flags
     if special is not None and terms > 1:
         # Weights that vanish or differ in sign turn an infinity into any special value.
@@ -218,7 +218,13 @@ def _rounded(op: Call, x: Range, mixture: Mixture, terms: int, drift: float) -> 
         return mixture.range(x, np.clip(low, x.format.low, x.format.high), np.clip(high, x.format.low, x.format.high), None)
     bounds = [abs(v) for v in x.hull() if np.isfinite(v)]
     error = summation_error(op, mixture.magnitude, 2 * terms + 8, x.format) + drift * max(bounds, default=0.0)
-    return mixture.range(x, low - error, high + error, special)
+    low, high = low - error, high + error
+    if method.mode == "linear":
+        # Weights are not negative and sum to one: whatever the coordinates, results stay between the elements that are read.
+        sums = summation_error(op, mixture.magnitude, 2 * terms + 8, x.format)
+        low, high = np.maximum(low, mixture.least - sums), np.minimum(high, mixture.most + sums)
+        low, high = keep_sign(low, high, mixture.least >= 0, mixture.most <= 0)
+    return mixture.range(x, low, high, special)
 
 
 @operator(
@@ -245,7 +251,7 @@ def resize(op: Call, x: Range, *operands: Range | None) -> Range:
         bool(op.attribute("exclude_outside", 0)) and mode != "nearest",
         float(op.attribute("extrapolation_value", 0.0)) if transformation == "tf_crop_and_resize" else None,
     )
-    return _resized(op, x, roi, scales, sizes, method)
+    return _resized_batch(op, x, roi, scales, sizes, method)
 
 
 @operator("Upsample", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
@@ -255,7 +261,18 @@ def upsample(op: Call, x: Range, scales: Range | None = None) -> Range:
     given = op.attribute("scales")
     if scales is None and given is not None:
         scales = Range.constant(np.asarray(given, np.float32))
-    return _resized(op, x, None, scales, None, Method(mode, "asymmetric", "simple", -0.75, False, False, None))
+    return _resized_batch(op, x, None, scales, None, Method(mode, "asymmetric", "simple", -0.75, False, False, None))
+
+
+def _resized_batch(op: Call, x: Range, roi: Range | None, scales: Range | None, sizes: Range | None, method: Method) -> Range:
+    """The same where the size of the first axis depends on the data and stays what it is."""
+    if x.shape and not isinstance(x.shape[0], int):
+        numbers = op.attribute("axes")
+        factors = None if scales is None else scales.values()
+        keeps = factors is not None and factors.size > 0 and factors.flat[0] == 1.0
+        if (numbers is None and not keeps) or (numbers is not None and any(int(a) % x.rank == 0 for a in numbers)):
+            raise UnknownShape("the size of an axis that is resized depends on the data")
+    return any_batch(_resized)(op, x, roi, scales, sizes, method)
 
 
 def _resized(op: Call, x: Range, roi: Range | None, scales: Range | None, sizes: Range | None, method: Method) -> Range:

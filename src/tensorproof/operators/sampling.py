@@ -10,7 +10,7 @@ import numpy as np
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import Array, Format
 from tensorproof.operators.table import CORRECT, Call, operator
-from tensorproof.ranges.partial_sums import with_partial_sums
+from tensorproof.ranges.partial_sums import Sums, report_sum
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.sampling import (
     IMAGE_BUDGET,
@@ -24,7 +24,7 @@ from tensorproof.ranges.sampling import (
     sampled,
     special_of_sums,
 )
-from tensorproof.ranges.sums import interval_product, summation_error
+from tensorproof.ranges.sums import dot_product, interval_product, keep_sign, summation_error
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 
@@ -111,15 +111,16 @@ def affine_grid(op: Call, theta: Range, size: Range) -> Range:
         grid = None
         cells = shape
     low, high, magnitude = interval_product(low_t, high_t, low_b, high_b)
-    # Positions are made in a few roundings of numbers up to one.
-    error = summation_error(op, magnitude, rank + 12, theta.format)
+    # Positions are made in a few roundings of numbers up to one, in the tensor's own format whatever sums accumulate in.
+    error = summation_error(op, magnitude, rank + 1, theta.format) + 12 * theta.format.unit_roundoff * magnitude
     low, high, magnitude = (np.swapaxes(a, 1, 2).reshape(cells) for a in (low - error, high + error, magnitude + error))
     special = np.full(cells, special_of_sums(theta), np.uint8) if theta.any_special else None
     if grid is None:
         result = Range.elements(theta.format, low, high, special)
     else:
         result = Range(theta.format, shape, grid, low, high, special)
-    return with_partial_sums(op, result, magnitude)
+    report_sum(op, result, magnitude)
+    return result
 
 
 def _base_grid(space: Sequence[int], aligned: bool) -> tuple[Array, Array]:
@@ -172,20 +173,25 @@ def deform_conv(op: Call, x: Range, w: Range, offset: Range, bias: Range | None 
     count, width = low.shape[0], low.shape[3]
     columns = (count, groups, channels // groups * taps, width)
     low_w, high_w = (a.reshape(1, groups, filters // groups, -1) for a in finite_bounds(w))
-    low, high, total = interval_product(low_w, high_w, low.reshape(columns), high.reshape(columns))
-    low, high, total = (a.reshape(count, filters, width) for a in (low, high, total))
+    dot = dot_product(op, low_w, high_w, low.reshape(columns), high.reshape(columns), x.format)
+    nonnegative, nonpositive = (np.broadcast_to(a, dot.low.shape) for a in (dot.nonnegative, dot.nonpositive))
+    sums = Sums(dot.low, dot.high, dot.magnitude, nonnegative, nonpositive).mapped(lambda a: a.reshape(count, filters, width))
+    low, high, total, nonnegative, nonpositive = sums
     if bias is not None:
         low_b, high_b = (a[None, :, None] for a in finite_bounds(bias))
         low, high, total = low + low_b, high + high_b, total + np.maximum(np.abs(low_b), np.abs(high_b))
+        nonnegative, nonpositive = nonnegative & (low_b >= 0), nonpositive & (high_b <= 0)
     error = summation_error(op, total, channels // groups * taps + 6, x.format)
+    low, high = keep_sign(low - error, high + error, nonnegative, nonpositive)
     cells = (count, filters, *(output if fits else (1, 1)))
-    low, high, total = (a.reshape(cells) for a in (low - error, high + error, total + error))
+    low, high, total = (a.reshape(cells) for a in (low, high, total + error))
     grid = (x.grid[0], np.arange(filters + 1, dtype=np.int64) if filters > 1 else None, None, None)
     result = Range.elements(x.format, low, high) if fits else Range(x.format, shape, grid, low, high)
     special = 0
     for operand in (x, w, offset, bias, mask):
         special |= 0 if operand is None else special_of_sums(operand)
-    return with_partial_sums(op, result.with_special(special), total)
+    report_sum(op, result, total)
+    return result.with_special(special)
 
 
 def _deformed_samples(

@@ -36,10 +36,10 @@ class Mix(NamedTuple):
     joined: bool
 
 
-def mix_of(elements: Integers, weights: Array, size: int, cuts: Cuts, *, keep_zeros: bool = False) -> Mix:
+def mix_of(elements: Integers, weights: Array, size: int, cuts: Cuts) -> Mix:
     """The map given by elements and weights (outputs x taps; NOTHING reads zero) on an axis with these cells.
 
-    `keep_zeros` remembers what taps of weight zero read: 0 * inf is NaN.
+    What taps of weight zero read is kept: 0 * inf is NaN.
     """
     weights = np.where(elements == NOTHING, 0.0, weights)
     if not len(elements):
@@ -47,8 +47,6 @@ def mix_of(elements: Integers, weights: Array, size: int, cuts: Cuts, *, keep_ze
     if cuts is None and size > 1:
         return _alternatives(weights)
     cells = elements if cuts is None else np.searchsorted(cuts, elements, side="right") - 1
-    if not keep_zeros:
-        cells = np.where(weights == 0.0, 0, cells)
     changed = (cells[1:] != cells[:-1]).any(axis=1) | (weights[1:] != weights[:-1]).any(axis=1)
     starts = np.flatnonzero(np.concatenate(([True], changed)))
     merged = None if len(starts) == 1 else np.append(starts, len(elements)).astype(np.int64)
@@ -87,6 +85,18 @@ def mix_magnitudes(magnitude: Array, axis: int, mix: Mix) -> Array:
     return result.max(axis, keepdims=True) if mix.joined else result
 
 
+def mix_hull(array: Array, axis: int, mix: Mix, function: np.ufunc, absent: float) -> Array:
+    """The smallest or largest of all cells that are read, `absent` where nothing is."""
+    shape = tuple(len(mix.cells) if i == axis else 1 for i in range(array.ndim))
+    result: Array | None = None
+    for tap in range(mix.cells.shape[1]):
+        here = (mix.cells[:, tap] != NOTHING).reshape(shape)
+        part = np.where(here, np.take(array, mix.cells[:, tap], axis), absent)
+        result = part if result is None else function(result, part)
+    assert result is not None
+    return function.reduce(result, axis=axis, keepdims=True) if mix.joined else result
+
+
 def mix_flags(flags: Flags, axis: int, mix: Mix) -> Flags:
     """The special values of all cells that are read."""
     shape = tuple(len(mix.cells) if i == axis else 1 for i in range(flags.ndim))
@@ -113,9 +123,12 @@ def _weighted(array: Array, axis: int, cells: Integers, weights: Array) -> Array
 
 
 class Mixture:
-    """Bounds, sums of absolute terms and special values of a tensor while maps are applied axis by axis."""
+    """Bounds, sums of absolute terms and special values of a tensor while maps are applied axis by axis.
 
-    __slots__ = ("flags", "grid", "high", "low", "magnitude", "shape")
+    `least` and `most` are the hull of what is read, weights aside; zero where nothing is.
+    """
+
+    __slots__ = ("flags", "grid", "high", "least", "low", "magnitude", "most", "shape")
 
     def __init__(self, x: Range) -> None:
         low, high = x.low, x.high
@@ -125,6 +138,7 @@ class Mixture:
             low, high = np.where(empty, 0.0, low), np.where(empty, 0.0, high)
         self.low, self.high = low, high
         self.magnitude = np.maximum(np.abs(low), np.abs(high))
+        self.least, self.most = low, high
         self.grid: Grid = x.grid
         self.shape = x.sizes
 
@@ -134,9 +148,13 @@ class Mixture:
         others = self.low.size // max(1, self.low.shape[axis])
         if self.grid[axis] is not None and others * len(elements) > 16 * CELL_BUDGET:
             self._smash(axis)
-        mix = mix_of(elements, weights, self.shape[axis], self.grid[axis], keep_zeros=self.flags is not None)
+        mix = mix_of(elements, weights, self.shape[axis], self.grid[axis])
         self.low, self.high = mix_bounds(self.low, self.high, axis, mix)
         self.magnitude = mix_magnitudes(self.magnitude, axis, mix)
+        self.least = mix_hull(self.least, axis, mix, np.minimum, np.inf)
+        self.most = mix_hull(self.most, axis, mix, np.maximum, -np.inf)
+        nothing = self.least > self.most
+        self.least, self.most = np.where(nothing, 0.0, self.least), np.where(nothing, 0.0, self.most)
         if self.flags is not None:
             self.flags = mix_flags(self.flags, axis, mix)
         self.grid = (*self.grid[:axis], mix.cuts, *self.grid[axis + 1 :])
@@ -166,7 +184,7 @@ class Mixture:
         outputs = len(elements)
         if takes.all():
             shape = (*self.low.shape[:axis], 1, *self.low.shape[axis + 1 :])
-            self.low = self.high = np.full(shape, constant)
+            self.low = self.high = self.least = self.most = np.full(shape, constant)
             self.magnitude = np.full(shape, abs(constant))
             self.flags = None
             self.grid = (*self.grid[:axis], None, *self.grid[axis + 1 :])
@@ -176,12 +194,14 @@ class Mixture:
             self.apply(axis, elements[~takes], weights[~takes], outputs)
             here: npt.NDArray[np.bool_] = np.ones((), bool)
             self.low, self.high = np.minimum(self.low, constant), np.maximum(self.high, constant)
+            self.least, self.most = np.minimum(self.least, constant), np.maximum(self.most, constant)
         else:
             self.apply(axis, elements, weights)
             cuts = self.grid[axis]
             starts = np.zeros(1, np.int64) if cuts is None else cuts[:-1]
             here = takes[starts].reshape(-1, *(1,) * (self.low.ndim - 1 - axis))
             self.low, self.high = np.where(here, constant, self.low), np.where(here, constant, self.high)
+            self.least, self.most = np.where(here, constant, self.least), np.where(here, constant, self.most)
             if self.flags is not None:
                 self.flags = np.where(here, np.uint8(0), self.flags)
         self.magnitude = np.where(here, np.maximum(self.magnitude, abs(constant)), self.magnitude)
@@ -193,6 +213,7 @@ class Mixture:
 
     def _take(self, other: Mixture) -> None:
         self.low, self.high, self.magnitude, self.flags = other.low, other.high, other.magnitude, other.flags
+        self.least, self.most = other.least, other.most
         self.grid, self.shape = other.grid, other.shape
 
     def _joined(self, other: Mixture, axis: int) -> Mixture:
@@ -205,6 +226,8 @@ class Mixture:
 
         result.low = np.minimum(on_cuts(self.low, self.grid[axis]), on_cuts(other.low, other.grid[axis]))
         result.high = np.maximum(on_cuts(self.high, self.grid[axis]), on_cuts(other.high, other.grid[axis]))
+        result.least = np.minimum(on_cuts(self.least, self.grid[axis]), on_cuts(other.least, other.grid[axis]))
+        result.most = np.maximum(on_cuts(self.most, self.grid[axis]), on_cuts(other.most, other.grid[axis]))
         result.magnitude = np.maximum(on_cuts(self.magnitude, self.grid[axis]), on_cuts(other.magnitude, other.grid[axis]))
         if self.flags is not None or other.flags is not None:
             zero = np.zeros((1,) * self.low.ndim, np.uint8)
@@ -220,6 +243,7 @@ class Mixture:
 
     def _smash(self, axis: int) -> None:
         self.low, self.high = self.low.min(axis, keepdims=True), self.high.max(axis, keepdims=True)
+        self.least, self.most = self.least.min(axis, keepdims=True), self.most.max(axis, keepdims=True)
         self.magnitude = self.magnitude.max(axis, keepdims=True)
         if self.flags is not None:
             self.flags = np.bitwise_or.reduce(self.flags, axis=axis, keepdims=True)

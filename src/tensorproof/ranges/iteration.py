@@ -115,6 +115,8 @@ class Iteration:
         self.clean, self.actual = _Side(clean), _Side(actual)
         self.pieces: list[Piece] = []
         self.roots = roots
+        #: The roots of each state over all exits.
+        self.exit_roots: list[Roots] = [NO_ROOTS] * len(state)
         self.ignores_condition = ignores_condition
         self.accumulators = find_accumulators(body, offsets, len(state))
         outermost = run.allowance is None
@@ -182,6 +184,7 @@ class Iteration:
     def _leave(self, first: int, last: float, state: Sequence[Flow], condition: Flow | None) -> bool:
         if condition is not None:
             self.roots = self.roots | condition.roots
+        self.exit_roots = [roots | flow.roots for roots, flow in zip(self.exit_roots, state, strict=True)]
         self.clean.leave(first, last, [flow.clean for flow in state], self._may(condition and condition.clean))
         self.actual.leave(first, last, [flow.actual for flow in state], self._may(condition and condition.actual))
         return self.clean.alive or self.actual.alive
@@ -214,7 +217,7 @@ class Iteration:
                 actual = clean
             else:
                 actual = _joined(ends, flow.actual)
-            flows.append(Flow(clean, actual, flow.roots | self.roots))
+            flows.append(Flow(clean, actual, self.exit_roots[index] | self.roots))
         return flows
 
     # -- fixpoint ---------------------------------------------------------------------------------------------------
@@ -242,7 +245,11 @@ class Iteration:
             empty[index] = _zeros_like(state[index])
             added = self._run(k, last, empty, condition).state[index]
             total = accumulated(start[index], added, last - k + 1, wide=self.run.target.keeps_chains_wide)
-            if total is not None:
+            after = outcome.state[index]
+            if total is not None and after.actual is not after.clean:
+                # What a sum that overflows gives is not seen by adding to zero.
+                outcome.state[index] = Flow(total.clean, after.actual, after.roots | total.roots)
+            elif total is not None:
                 outcome.state[index] = total
         return outcome
 

@@ -1,46 +1,70 @@
-"""Overflow on the way: a sum whose terms cancel can leave its format before the last term is added.
+"""Sums with what their rounding depends on, and overflow on the way.
 
-Sums may be evaluated in any order, so the worst partial sum is that of all terms of one sign. With P the sum of the positive
-terms and N that of the negative ones' sizes, P - N is the result and P + N the sum of absolute terms: hence
-P = (sum|terms| + result) / 2, and N alike. If both can overflow, inf - inf makes the result NaN.
+A sum whose terms cancel can leave its format before the last term is added. Sums may be evaluated in any order, so that
+the worst partial sum is that of all terms of one sign. With P the sum of the positive terms and N that of the negative ones'
+sizes, P - N is the result and P + N the sum of absolute terms: hence P = (sum|terms| + result) / 2, and N alike.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from tensorproof.formats import Array
-from tensorproof.operators.table import RESULT, Call
-from tensorproof.ranges.range import INFINITIES, NEGATIVE_INFINITY, POSITIVE_INFINITY, SPECIALS, Range
-from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+from tensorproof.operators.table import Call
+from tensorproof.ranges.range import Range
+from tensorproof.ranges.sums import report_partial_overflow
 
 
-def with_partial_sums(op: Call, x: Range, magnitude: Array) -> Range:
-    """The bounds `x` of a sum (rounding error included), widened where its partial sums overflow.
+class Sums(NamedTuple):
+    """Bounds of sums, the sums of absolute terms, and where all terms are of one sign."""
 
-    `magnitude` bounds the sum of absolute terms on the grid of `x`. The engine reports what leaves the format; a result that
-    may become NaN is reported here, so the operator declares ACCUMULATION_OVERFLOW as its overflow.
-    """
-    if not x.format.is_float or not magnitude.size:
-        return x
-    limit = op.accumulation(x.format).high
-    if float(magnitude.max()) <= limit / 2:
-        return x
-    rising, falling = (magnitude + x.high) / 2, (magnitude - x.low) / 2
-    # Sums beyond float64 are infinite or NaN here: nothing is known, so they count as overflow.
-    above, below = ~(rising <= limit), ~(falling <= limit)
-    wide = x.replace(np.where(below, np.fmin(x.low, -falling), x.low), np.where(above, np.fmax(x.high, rising), x.high), x.special)
-    op.report(ACCUMULATION_OVERFLOW, RESULT, wide, above & below, gives=SPECIALS)
-    return wide
+    low: Array
+    high: Array
+    magnitude: Array
+    nonnegative: npt.NDArray[np.bool_]
+    nonpositive: npt.NDArray[np.bool_]
+
+    def mapped(self, function: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Sums:
+        """All parts rearranged by one function of an array."""
+        return Sums(
+            function(self.low),
+            function(self.high),
+            function(self.magnitude),
+            function(self.nonnegative),
+            function(self.nonpositive),
+        )
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Sums], axis: int) -> Sums:
+        """Sums joined along an axis."""
+        return cls(
+            np.concatenate([p.low for p in parts], axis),
+            np.concatenate([p.high for p in parts], axis),
+            np.concatenate([p.magnitude for p in parts], axis),
+            np.concatenate([p.nonnegative for p in parts], axis),
+            np.concatenate([p.nonpositive for p in parts], axis),
+        )
+
+    def joined(self, axis: int) -> Sums:
+        """The hull along one axis."""
+        low, high, magnitude, nonnegative, nonpositive = self
+        return Sums(
+            low.min(axis, keepdims=True),
+            high.max(axis, keepdims=True),
+            magnitude.max(axis, keepdims=True),
+            np.all(nonnegative, axis=axis, keepdims=True),
+            np.all(nonpositive, axis=axis, keepdims=True),
+        )
 
 
-def report_partial_sums(op: Call, sums: Range, magnitude: Array) -> None:
-    """Report a sum that overflows on the way to a result that does not (the numerator of an average)."""
-    if not sums.format.is_float or not magnitude.size:
+def report_sum(op: Call, sums: Range, magnitude: Array) -> None:
+    """Report sums whose partial sums can overflow; `sums` and the sums of absolute terms include their rounding error."""
+    if not sums.format.is_float or not magnitude.size or float(magnitude.max()) <= op.accumulation(sums.format).high / 2:
         return
-    limit = op.accumulation(sums.format).high
-    if float(magnitude.max()) <= limit / 2:
-        return
-    above, below = ~((magnitude + sums.high) / 2 <= limit), ~((magnitude - sums.low) / 2 <= limit)
-    gives = (POSITIVE_INFINITY if above.any() else 0) | (NEGATIVE_INFINITY if below.any() else 0)
-    op.report(ACCUMULATION_OVERFLOW, RESULT, sums, above | below, gives=SPECIALS if gives == INFINITIES else gives)
+    above, below = (magnitude + sums.high) / 2, (sums.low - magnitude) / 2
+    # Sums beyond float64 are NaN here: nothing is known, so they count as overflow.
+    report_partial_overflow(op, sums, np.where(np.isnan(below), -np.inf, below), np.where(np.isnan(above), np.inf, above))

@@ -61,7 +61,7 @@ class Rows:
 
     def any(self, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Whether a cell of the row is marked, for every cell of the tensor's grid."""
-        return self.mark(self.flatten(mask).any(axis=-1, keepdims=True))
+        return self.mark(np.logical_or.reduce(self.flatten(mask), axis=-1, keepdims=True))
 
     def per_row(self, low: Array, high: Array, special: Flags | None = None, format: Format | None = None) -> Range:
         """The range of a tensor with one element per row: the normalised axes have size 1."""

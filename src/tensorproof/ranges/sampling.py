@@ -17,7 +17,7 @@ from tensorproof.errors import NotAnalysed
 from tensorproof.formats import Array, Format
 from tensorproof.operators.table import Call
 from tensorproof.ranges.range import INFINITIES, SPECIALS, Range
-from tensorproof.ranges.sums import summation_error
+from tensorproof.ranges.sums import keep_sign, summation_error
 from tensorproof.ranges.windows import NOTHING, Integers
 
 #: Position intervals that hold more elements than this take the hull of the whole plane.
@@ -272,7 +272,11 @@ def rounded_samples(op: Call, x: Range, result: Range, size: Array, mode: str, t
     if not precise:
         # Positions, and with them the weights, are those of float32.
         error = error + 2.0**-20 * size
-    result = result.replace(result.low - error, result.high + error, None)
+    low, high = result.low - error, result.high + error
+    if mode == "linear":
+        # Weights are not negative, and no rounding crosses zero.
+        low, high = keep_sign(low, high, result.low >= 0, result.high <= 0)
+    result = result.replace(low, high, None)
     return result.with_special(special_of_sums(x)) if x.any_special else result
 
 

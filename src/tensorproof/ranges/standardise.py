@@ -37,7 +37,7 @@ class _Sums(NamedTuple):
     """Prefix sums over sorted places, entry m for what holds between place m - 1 and place m."""
 
     places: Array
-    count: Array
+    number: Array
     first: Array
     second: Array
 
@@ -139,7 +139,7 @@ def _quasiconcave(low: Array, high: Array, counts: Array, offset: float, size: A
         upper = np.where(place < 2 * cells, _take(sums.places, np.minimum(place, 2 * cells - 1)), np.inf)
         own = low >= upper
         return (
-            _take(sums.count, place) - own,
+            _take(sums.number, place) - own,
             _take(sums.first, place) - np.where(own, low, 0.0),
             _take(sums.second, place) - np.where(own, low**2, 0.0),
         )

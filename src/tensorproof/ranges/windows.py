@@ -7,9 +7,10 @@ padding, not one per element.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from tensorproof.errors import NotAnalysed
 from tensorproof.operators.table import Call
 from tensorproof.ranges.grid import Cuts
+from tensorproof.ranges.range import Range
 
 Integers = npt.NDArray[np.int64]
 
@@ -25,6 +27,31 @@ NOTHING = -1
 
 #: Axes whose outputs and taps make a larger table than this are taken as one cell.
 TABLE_BUDGET = 1 << 20
+
+
+def any_batch(block: Callable[..., Any]) -> Callable[..., Any]:
+    """A block that treats all images of a batch alike, made to work where the size of the batch depends on the data.
+
+    Such an axis has one cell: the block sees a batch of one image, and its first result gets the size back. A second one
+    (indices of maxima) counts through the whole batch: it is any number from zero on.
+    """
+
+    @wraps(block)
+    def widened(op: Call, x: Range, *others: Any) -> Any:
+        if x.shape is None or not x.shape or isinstance(x.shape[0], int):
+            return block(op, x, *others)
+        batch = x.shape[0]
+        one = Range(x.format, (1, *x.shape[1:]), x.grid, x.low, x.high, x.special)
+        result = block(op, one, *others)
+        first, *rest = result if isinstance(result, tuple) else (result,)
+        assert first.shape is not None
+        shape = (batch, *first.shape[1:])
+        back = Range(first.format, shape, first.grid, first.low, first.high, first.special)
+        if not isinstance(result, tuple):
+            return back
+        return back, *(Range.uniform(shape, part.format, 0.0, part.format.high) for part in rest)
+
+    return widened
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ def _mask(*shape: int) -> np.ndarray[Any, Any]:
 def _attention() -> list[Seed]:
     found: list[Seed] = []
 
-    def add(name: str, inputs: list[Any], attributes: dict[str, Any], **more: Any) -> None:
-        found.append(seed("Attention", inputs, attributes, name=f"attention-{name}", **{"opset": 25, **more}))
+    def add(name: str, inputs: list[Any], attributes: dict[str, Any], opset: int = 25, **more: Any) -> None:
+        found.append(seed("Attention", inputs, attributes, name=f"attention-{name}", opset=opset, **more))
 
     q, k, v = _normal(1, 2, 2, 3), _normal(1, 2, 3, 3), _normal(1, 2, 3, 2)
     for vary in ([0], [1], [2]):

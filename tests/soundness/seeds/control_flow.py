@@ -264,10 +264,9 @@ LOOPS = [
         "loop-branch-inside",
         """g (float[2] x, float[2] a, int64 m) => (float[2] y) {
           t = Constant <value = bool {1}> ()
-          zero = Constant <value = int64 {0}> ()
           y = Loop (m, t, x) <body = b (int64 i, bool ci, float[2] v) => (bool co, float[2] w) {
             co = Identity(ci)
-            e = Gather(v, zero)
+            e = ReduceMax <keepdims = 0> (v)
             z = Sub(e, e)
             c = Greater(e, z)
             w = If (c) <then_branch = p () => (float[2] p1) { p1 = Sub(v, a) }, else_branch = q () => (float[2] q1) { q1 = Add(v, x) }>

@@ -95,6 +95,21 @@ SEEDS: list[Seed] = [
     ),
     seed(
         "MaxUnpool",
+        [_normal(1, 2, 3), np.array([[[0, 3, 5], [6, 9, 11]]])],
+        {"kernel_shape": [2], "strides": [2]},
+        opset=11,
+        oracle="runtime",
+        name="max_unpool_1d",
+    ),
+    seed(
+        "MaxUnpool",
+        [_normal(1, 1, 3, 3), np.array([[[[0, 1, 3], [4, 6, 7], [12, 14, 15]]]])],
+        {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 1, 1, 1]},
+        opset=22,
+        name="max_unpool_pads",
+    ),
+    seed(
+        "MaxUnpool",
         [_normal(1, 1, 2, 2), np.array([[[[5, 7], [13, 15]]]]), np.array([1, 1, 5, 5])],
         {"kernel_shape": [2, 2], "strides": [2, 2]},
         opset=11,
