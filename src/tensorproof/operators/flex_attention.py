@@ -75,16 +75,15 @@ WEIGHTS, WEIGHTED = _stage(_weights), _stage(_weighted)
 
 
 def _evaluated(run: Propagation, stage: Operator, node: Node, *operands: Flow) -> Flow:
-    roots = frozenset[int]().union(*(flow.roots for flow in operands))
-    record = run._record(node)  # pyright: ignore[reportPrivateUsage]
-    record.checkable = True
-    return run._apply(stage, node, operands, roots, record)[0]  # pyright: ignore[reportPrivateUsage]
+    return run.apply_part(stage, node, operands)[0]
 
 
 @operator(
     "FlexAttention",
     domain=DOMAIN,
     control=True,
+    overflow=ACCUMULATION_OVERFLOW,
+    composed_of=(matmul, softmax),
     coarse="scores are bounded one by one: that they share a query or a key is used in part",
 )
 def flex_attention(run: Propagation, node: Node, operands: Sequence[Flow | None]) -> list[Flow]:

@@ -175,7 +175,7 @@ def _inserted(x: Range, axis: int, index: Range, ranges: tuple[_Window, _Window]
         else:
             parts = [_over_windows(array, merge, *(_cells(x, axis, p) for p in window)) for window in ranges]
             flat = merge(parts[0], parts[1])
-        flat = flat.reshape(*index.low.shape, *array.shape[1:])
+        flat = flat.reshape((*index.low.shape, *array.shape[1:]))
         source = list(range(index.low.ndim))
         return np.moveaxis(flat, source, [axis + i for i in source])
 

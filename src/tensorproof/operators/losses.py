@@ -150,7 +150,8 @@ def _mean_error(op: Call, loss: Range, total: float) -> float:
 @operator("Dropout", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, coarse="which elements are dropped is random")
 def dropout(op: Call, x: Range, ratio: Range | None = None, training: Range | None = None) -> tuple[Range, Range]:
     """The identity at inference; in training each element is 0 or x / (1 - ratio) (ONNX Dropout-12)."""
-    keeps = Range.uniform(x.shape, BOOL, 1.0, 1.0) if op.version >= 10 else _ones(x)
+    # Until version 11 the mask is not filled at inference: any value (ONNX Dropout-10).
+    keeps = Range.uniform(x.shape, BOOL if op.version >= 10 else x.format, 1.0 if op.version >= 12 else 0.0, 1.0)
     if not _may_train(training):
         return x, keeps
     low, high = (0.5, 0.5) if ratio is None else ratio.hull()
@@ -172,10 +173,6 @@ def dropout(op: Call, x: Range, ratio: Range | None = None, training: Range | No
 
 def _with_zero(low: Array, high: Array) -> tuple[Array, Array]:
     return np.minimum(low, 0.0), np.maximum(high, 0.0)
-
-
-def _ones(x: Range) -> Range:
-    return Range.uniform(x.shape, x.format, 1.0, 1.0)
 
 
 def _may_train(training: Range | None) -> bool:

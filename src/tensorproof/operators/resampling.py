@@ -20,6 +20,7 @@ from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.ranges.axis_maps import Mixture
 from tensorproof.ranges.grid import Span
 from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Range
+from tensorproof.ranges.sampling import cubic_weight
 from tensorproof.ranges.sums import keep_sign, summation_error
 from tensorproof.ranges.windows import NOTHING, Integers, any_batch
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
@@ -113,14 +114,6 @@ def _nearest(x: Array, rounding: str, scale: float) -> Integers:
     return chosen.astype(np.int64)
 
 
-def _cubic(t: Array, a: float) -> Array:
-    """The kernel of cubic convolution (Keys 1981, equation 4)."""
-    t = np.abs(t)
-    inner = ((a + 2) * t - (a + 3)) * t * t + 1
-    outer = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
-    return np.where(t <= 1, inner, np.where(t < 2, outer, 0.0))
-
-
 def rows_of(axis: Axis, method: Method, x: Array) -> Rows:
     """Elements and weights for outputs that stand at the coordinates x."""
     outside = np.zeros(len(x), bool)
@@ -141,7 +134,7 @@ def rows_of(axis: Axis, method: Method, x: Array) -> Rows:
         if method.mode == "linear":
             weights = np.maximum(1.0 - np.abs(distance), 0.0)
         else:
-            weights = _cubic(distance, method.cubic)
+            weights = cubic_weight(distance, method.cubic)
         if method.exclude_outside:
             weights = np.where((elements >= 0) & (elements < axis.size), weights, 0.0)
         if method.antialias or method.exclude_outside:

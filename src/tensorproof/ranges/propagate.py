@@ -284,6 +284,13 @@ class Propagation:
             flows.append(Flow(clean_result, actual_result, roots))
         return flows
 
+    def apply_part(self, part: Operator, node: Node, operands: Sequence[Flow | None]) -> list[Flow]:
+        """A step of a control-flow operator that is no sub-graph: its hazards are the node's own."""
+        roots = frozenset[int]().union(*(flow.roots for flow in operands if flow is not None))
+        record = self._record(node)
+        record.checkable = True
+        return self._apply(part, node, operands, roots, record)
+
     def _beyond_format(self, value: Abstract) -> Abstract:
         """What a failing node may really give on this target: a chain kept in float32 runs on where 16 bits overflow."""
         if not self.target.keeps_chains_wide or not isinstance(value, Range):

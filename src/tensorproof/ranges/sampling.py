@@ -176,7 +176,7 @@ def cubic_at(planes: Planes, position: Sequence[Array], a: float) -> tuple[Array
 
 
 def cubic_weight(t: Array, a: float) -> Array:
-    """The kernel of cubic convolution at distance t."""
+    """The kernel of cubic convolution at distance t (Keys 1981, equation 4)."""
     t = np.abs(t)
     inner = ((a + 2) * t - (a + 3)) * t * t + 1
     outer = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
