@@ -26,6 +26,7 @@ BUDGETS = {
 }
 
 _spent: dict[str, float] = defaultdict(float)
+_grades: dict[str, list[str]] = defaultdict(list)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,11 +40,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     area = dict(report.user_properties).get("area", "unnamed")
     _spent[str(area)] += report.duration
+    if report.when == "call":
+        for key, value in report.user_properties:
+            if key == "grade":
+                grade, _, label = str(value).partition(" ")
+                _grades[grade].append(label)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
     yield
+    if _grades:
+        terminalreporter.section("tightness by operator")
+        for grade, labels in sorted(_grades.items()):
+            terminalreporter.write_line(f"{grade} ({len(labels)}): {' '.join(sorted(labels))}")
     terminalreporter.section("time by area")
     for area, seconds in sorted(_spent.items(), key=lambda pair: -pair[1]):
         budget = BUDGETS.get(area, 0)

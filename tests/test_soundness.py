@@ -146,14 +146,30 @@ def tightness(label: str) -> Measurement:
     return measure(label, small(seeds()[label]), count=12)
 
 
+#: Blocks whose ranges are wider than twice what a search reaches, with the reason. The list may shrink.
+LOOSE = {
+    "Tan": "a cell across a pole is as wide as the format, and no search reaches its ends",
+    "Loop": "states of different iterations are taken as independent",
+    "GRU": "gates and state share operands and are taken as independent",
+    "LSTM": "gates and state share operands and are taken as independent",
+    "TopK": "with sorted=0 the order of the results is undefined: each may be any of the largest",
+    "MaxUnpool": "with output_shape it is not settled what indices count in, and both readings are kept",
+    "com.microsoft::Attention": "queries, keys and values come from one input and are taken as independent",
+}
+
+
 @pytest.mark.parametrize("label", OPERATORS)
-def test_ranges_are_tight(label: str) -> None:
+def test_ranges_are_tight(label: str, record_property: Callable[[str, object], None]) -> None:
     """At most 1.05 times the hull that a search reaches; twice where the block says coarse, with its reason."""
     entry = entry_of(label)
     if entry.top is not None:
+        record_property("grade", f"top {label}")
         return
     grade = tightness(label).grade
-    allowed = {"exact", "tight", "unmeasured"} | ({"coarse", "loose"} if entry.coarse is not None else set())
+    record_property("grade", f"{grade} {label}")
+    allowed = {"exact", "tight", "unmeasured"}
+    if entry.coarse is not None:
+        allowed |= {"coarse", "loose"} if label in LOOSE else {"coarse"}
     assert grade in allowed, str(tightness(label))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tensorproof.assumptions import Assumptions, Declarations, resolve
+from tensorproof.errors import ModelError
 from tensorproof.findings import Coverage, Finding, Location, Report, TrailStep, Unanalysed
 from tensorproof.formats import FLOAT32, Format
 from tensorproof.graph import ABSENT, Model, Node
@@ -137,7 +138,7 @@ class ConstantRanges:
         value = self.model.values[number]
         array = self.model.constants.get(number)
         if array is None:
-            raise KeyError(f"value {value.name!r} is read before it is produced")
+            raise ModelError(f"{self.model.name}: value {value.name!r} is read before it is produced")
         domain = self.assumptions.weights.get(number)
         if domain is not None and value.format is not None:
             return Flow.of(domain.range(array.shape, value.format))

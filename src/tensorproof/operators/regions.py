@@ -221,7 +221,12 @@ def _pooled(rows: Line, columns: Line, ends: Sequence[Array], averages: bool) ->
     )
 
 
-@operator("CropAndResize", domain="com.microsoft", error=CORRECT)
+@operator(
+    "CropAndResize",
+    domain="com.microsoft",
+    error=CORRECT,
+    coarse="all neighbours that an inexact position may choose are joined",
+)
 def crop_and_resize(op: Call, x: Range, boxes: Range, batch_indices: Range, crop_size: Range) -> Range:
     """Samples of boxes at a fixed size, inside the hull of their neighbours; a constant beyond the image."""
     size = op.integers("crop_size", crop_size)

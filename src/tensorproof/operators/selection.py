@@ -21,7 +21,7 @@ _PAIR_LIMIT = 1 << 22
 # -- TopK ------------------------------------------------------------------------------------------------------------
 
 
-@operator("TopK")
+@operator("TopK", coarse="with sorted=0 the order of the results is undefined")
 def top_k(op: Call, x: Range, k: Range | None = None) -> tuple[Range, Range]:
     """The k-th largest value lies between the k-th largest lower end and the k-th largest upper end."""
     axis = known_axis(op.attribute("axis", -1), x.rank)
