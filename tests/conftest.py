@@ -9,8 +9,8 @@ import pytest
 
 #: Seconds that each area may take, over all workers, on two cores.
 BUDGETS = {
-    "soundness": 700,
-    "containment": 600,
+    "soundness": 500,
+    "containment": 800,
     "fuzz": 200,
     "robustness": 120,
     "defects": 60,
