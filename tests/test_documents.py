@@ -59,6 +59,13 @@ def test_console_blocks_run(workplace: Path) -> None:
     assert Path("build/report.sarif").stat().st_size > 100
 
 
+def test_the_excerpt_of_the_readme_is_what_the_command_prints(workplace: Path) -> None:
+    (excerpt,) = [body for name, body in blocks("text") if name == "README.md"]
+    printed = tensorproof("check", "build/demo/vae_loss.onnx", "--range", "z=-4:4", "--range", "x=0:1").out.splitlines()
+    for line in filter(None, excerpt.splitlines()):
+        assert line in printed
+
+
 def test_toml_blocks_are_configurations(tmp_path: Path) -> None:
     for _, body in blocks("toml"):
         tomllib.loads(body)
