@@ -24,7 +24,7 @@ from tensorproof.rules.rule import Rule
 from tensorproof.rules.vanished_constant import VANISHED_CONSTANT
 from tensorproof.targets import Target
 
-#: Steps of a trail beyond this many are left out in the middle of nowhere: the nearest ones explain best.
+#: A trail shows at most this many steps, the nearest to the finding: they explain best.
 TRAIL_STEPS = 8
 
 

@@ -35,9 +35,6 @@ SLICE_BYTES = 256 << 20
 #: The value that says, in a run, whether a node inside a body failed.
 FLAG = "tensorproof.failed"
 
-#: A division of integers by zero stops the process, and a cast has no non-finite result: both show at the operand.
-_SEEN_AT_OPERAND = ("NUM107", "NUM116")
-
 
 @dataclass(slots=True)
 class _Watch:
@@ -56,7 +53,7 @@ class _Watch:
     reaches: Reaches | None = None
 
     def values(self) -> tuple[str, ...]:
-        at_operand = self.finding.rule.code in _SEEN_AT_OPERAND
+        at_operand = self.finding.rule.code in witness.SEEN_AT
         return self.operands if at_operand else self.operands + self.results
 
 
@@ -196,6 +193,9 @@ class QuickConfirm:
                     worker = Worker(time_limit=self.time_limit)
                     handle = worker.load(data, self.data_folder)
                 watch.reaches = "output" if any(map(_not_finite, worker.run(handle, watch.point))) else "nowhere"
+                if witness.SEEN_AT.get(watch.finding.rule.code) == "stop":
+                    # The runtime went on: whatever the divisor was, this run did not fail.
+                    watch.point = watch.reaches = None
             except (WorkerDied, WorkerError):
                 # The model itself stops on this input: nothing could reach the user more surely.
                 watch.reaches = "output"
@@ -265,7 +265,7 @@ def _slices(watches: Sequence[_Watch], model: Model, analysis: Analysis) -> Iter
     taken = 0
     for watch in watches:
         need = sum(_bytes(n, analysis) for n in (*watch.node.inputs, *watch.node.outputs) if n != ABSENT)
-        if watch.finding.rule.code in _SEEN_AT_OPERAND:
+        if watch.finding.rule.code in witness.SEEN_AT:
             yield [watch]
             continue
         if group and taken + need > SLICE_BYTES:
@@ -297,7 +297,7 @@ def _look(watch: _Watch, values: Mapping[str, Any], legal: Mapping[str, int], po
             watch.low, watch.high = min(watch.low, float(finite.min())), max(watch.high, float(finite.max()))
     if watch.point is not None or any(_bad(values.get(name), legal.get(name, 0)) for name in watch.operands):
         return
-    if watch.finding.rule.code in _SEEN_AT_OPERAND:
+    if watch.finding.rule.code in witness.SEEN_AT:
         failed = numbers is not None and _outside(watch, numbers)
     else:
         failed = any(_bad(values.get(name), legal.get(name, 0)) for name in watch.results)

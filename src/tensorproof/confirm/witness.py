@@ -22,6 +22,9 @@ from tensorproof.findings import Finding, Witness
 if TYPE_CHECKING:
     import onnx
 
+#: Failures that are not a result that is not finite: an integer division by zero, and a cast that no integer can hold.
+SEEN_AT = {"NUM107": "stop", "NUM116": "operand"}
+
 _SCRIPT = '''\
 """Replays a numerical failure with onnxruntime and numpy alone: python {file_name}
 
@@ -40,6 +43,8 @@ RULE = {rule}
 OPERANDS = {operands}
 RESULTS = {results}
 LEGAL = {legal}
+#: "result": the result is not finite. "stop": the runtime refuses to go on. "operand": no integer holds the operand.
+SEEN_AT = {seen_at}
 
 
 def bad(name, array):
@@ -66,7 +71,12 @@ def replay():
         feeds = {{name: archive["array_%d" % i] for i, name in enumerate(names)}}
     observed = [o.name for o in session.get_outputs()]
     values = dict(feeds)
-    values.update(zip(observed, session.run(observed, {{i.name: feeds[i.name] for i in session.get_inputs()}})))
+    try:
+        results = session.run(observed, {{i.name: feeds[i.name] for i in session.get_inputs()}})
+    except Exception as error:
+        print("the runtime stopped:", ascii(str(error))[:300])
+        return SEEN_AT == "stop"
+    values.update(zip(observed, results))
     operands_fine = not any(bad(name, values[name]) for name in OPERANDS if name in values)
     failing = [name for name in RESULTS if bad(name, values[name])]
     for name in OPERANDS:
@@ -78,6 +88,8 @@ def replay():
             continue
         array = values[name].astype(np.float64)
         print("result ", ascii(name), "NaN:", int(np.isnan(array).sum()), "infinite:", int(np.isinf(array).sum()))
+    if SEEN_AT == "operand":
+        failing = [name for name in OPERANDS if name in values and (np.abs(values[name].astype(np.float64)) >= 2.0**63).any()]
     return operands_fine and bool(failing)
 
 
@@ -117,6 +129,7 @@ def save(
         operands=ascii(list(operands)),
         results=ascii(list(results)),
         legal=_literal(legal),
+        seen_at=ascii(SEEN_AT.get(finding.rule.code, "result")),
         model=ascii(part.name),
         arrays=ascii(arrays.name),
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorproof.errors import ConfigurationError
-from tensorproof.formats import BY_NAME, BY_ONNX_CODE, FLOAT32, FLOAT64, Format
+from tensorproof.formats import BY_NAME, FLOAT32, FLOAT64, Format
 
 if TYPE_CHECKING:
     import onnx
@@ -117,8 +117,3 @@ def _fixed_names(nodes: Iterable[onnx.NodeProto], format: Format, opsets: dict[s
             if wanted not in types and any(f"tensor({t})" in types for t in ("float", "double")):
                 fixed.add(name)
     return fixed
-
-
-def is_converted(code: int) -> bool:
-    """Whether a conversion touches tensors of this element type."""
-    return code in _SOURCES and code in BY_ONNX_CODE

@@ -93,8 +93,7 @@ class Operator:
     """One operator: its names, its block and its hazards.
 
     `overflow` is the rule reported when the result leaves its format (None where it cannot). `codomain` are ends that no
-    rounding error crosses. `coarse` and `top` are the reasons why the block is not tight, or knows nothing. `since` is the
-    first version of the operator that the block describes.
+    rounding error crosses. `coarse` and `top` are the reasons why the block is not tight, or knows nothing.
     """
 
     name: str
