@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -179,12 +182,15 @@ def test_a_defect_is_reported_at_its_node(defect: Defect) -> None:
 
 
 @pytest.mark.parametrize("defect", [d for d in DEFECTS if d.confirmed], ids=lambda d: d.name)
-def test_a_sample_of_the_box_confirms_it(defect: Defect) -> None:
-    report = check(defect.proto, ranges=defect.ranges, **defect.options)
+def test_a_sample_of_the_box_confirms_it_and_its_script_replays_it(defect: Defect, tmp_path: Path) -> None:
+    report = check(defect.proto, ranges=defect.ranges, witnesses=tmp_path, **defect.options)
     verdicts = {(f.rule.code, f.node): f for f in report.findings}
     finding = verdicts[defect.rule, defect.node]
     assert finding.verdict == "confirmed", (finding, report.assumptions)
     assert finding.reaches == "output"
+    assert finding.witness is not None
+    replayed = subprocess.run([sys.executable, finding.witness.script], capture_output=True, text=True)
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
 
 
 NEAR_MISSES = [

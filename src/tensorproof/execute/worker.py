@@ -1,4 +1,4 @@
-"""A process that runs models: a crash of the runtime (a division trap, a broken model) never takes the analyser with it.
+"""A process that runs models: a crash of the runtime (a fault in a kernel, a broken model) never takes the analyser with it.
 
 The parent starts it as `python -m tensorproof.execute.worker` and talks to it in length-prefixed pickles over its standard
 streams. Both ends are this package: nothing else is ever read.
