@@ -16,6 +16,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    # Plain help: drawing boxes would double the time that it takes.
+    rich_markup_mode=None,
 )
 
 _debug = False
