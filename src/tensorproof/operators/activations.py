@@ -139,7 +139,7 @@ def _shifted(shift: float, whole: bool) -> Curve:
     return lambda x: np.trunc(x + shift) if whole else x + shift
 
 
-@operator("Clip")
+@operator("Clip", steered_by=(1, 2))
 def clip(op: Call, x: Range, low: Range | None = None, high: Range | None = None) -> Range:
     """min(max, max(x, min)), exact: increasing in all three, max wins where min > max (ONNX Clip-13)."""
     if op.version < 11:

@@ -206,7 +206,7 @@ def qlinear_softmax(
     logits = real(op, x, x_scale, x_zero_point)
     attributes = {"axis": int(op.attribute("axis", -1))}
     version = int(op.attribute("opset", 13))
-    inner = Call(softmax, attributes, version=version, target=op.target, hazards=op.hazards)
+    inner = Call(softmax, attributes, version=version, target=op.target, hazards=op.hazards, abstraction=op.abstraction)
     probabilities = evaluate(inner, (logits,))
     axis = attributes["axis"] % x.rank
     length = int(np.prod(x.sizes[axis:] if version < 13 else x.sizes[axis : axis + 1], dtype=np.int64))

@@ -35,7 +35,7 @@ ENDLESS = 2.0**53
 Operands = Sequence[Flow | None]
 
 
-@operator("If", control=True, coarse="the operators of a branch are bounded one by one")
+@operator("If", control=True, coarse="the operators of a branch are bounded one by one", steered_by=(0,))
 def if_(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
     """The branch that the condition selects; the join of both where it may be either."""
     condition = _given(operands, 0)
@@ -60,7 +60,7 @@ def if_(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
     return [flow.behind(condition.roots) for flow in results]
 
 
-@operator("Loop", control=True, coarse="iterations are bounded one by one, long loops by a fixpoint")
+@operator("Loop", control=True, coarse="iterations are bounded one by one, long loops by a fixpoint", steered_by=(0, 1))
 def loop(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
     """Iterations one by one while they are few or exact, else a fixpoint; joined over all possible exits."""
     body = _graph(node, "body")

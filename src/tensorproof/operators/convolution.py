@@ -170,7 +170,7 @@ def causal_conv_with_state(
     return y, parts[1]
 
 
-@operator("Col2Im", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+@operator("Col2Im", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1, 2))
 @any_batch
 def col2im(op: Call, x: Range, image_shape: Range, block_shape: Range) -> Range:
     """The sum of the blocks that overlap at each position (ONNX Col2Im-18)."""

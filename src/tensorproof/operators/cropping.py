@@ -43,7 +43,7 @@ _FAR = 2**60
 # -- slices ----------------------------------------------------------------------------------------------------------
 
 
-@operator("Slice")
+@operator("Slice", steered_by=(1, 2, 3, 4))
 def slice_(
     op: Call,
     x: Range,
@@ -150,7 +150,7 @@ def unfold_tensor(op: Call, x: Range) -> Range:
 # -- padding ---------------------------------------------------------------------------------------------------------
 
 
-@operator("Pad")
+@operator("Pad", steered_by=(1, 3))
 def pad(op: Call, x: Range, pads: Range | None = None, value: Range | None = None, axes: Range | None = None) -> Range:
     """The tensor with a border of a constant, or of its own elements (reflect, edge, wrap); negative widths crop."""
     if value is None:
@@ -235,7 +235,7 @@ def _vaguely_padded(x: Range, axis: int, before: Size, after: Size, value: Range
     return x if value is None else x.join(_constant_block(shape_of(x), value))
 
 
-@operator("CenterCropPad")
+@operator("CenterCropPad", steered_by=(1,))
 def center_crop_pad(op: Call, x: Range, shape: Range) -> Range:
     """The middle of the tensor, or the tensor in the middle of zeros, along some axes."""
     wanted = op.integers("shape", shape) or []
@@ -256,7 +256,7 @@ def center_crop_pad(op: Call, x: Range, shape: Range) -> Range:
 # -- triangles and sequences -----------------------------------------------------------------------------------------
 
 
-@operator("Trilu")
+@operator("Trilu", steered_by=(1,))
 def trilu(op: Call, x: Range, k: Range | None = None) -> Range:
     """The upper or lower triangle of matrices, zero elsewhere."""
     upper = bool(op.attribute("upper", 1))
@@ -310,7 +310,7 @@ def _first_and_last(x: Range, axis: int) -> tuple[Integers, Integers]:
     return cuts[:-1], cuts[1:] - 1
 
 
-@operator("ReverseSequence")
+@operator("ReverseSequence", steered_by=(1,))
 def reverse_sequence(op: Call, x: Range, lengths: Range) -> Range:
     """The first elements of each sequence in reverse order; the hull over all lengths that it may have."""
     axes = op.attribute("batch_axis", 1), op.attribute("time_axis", 0)

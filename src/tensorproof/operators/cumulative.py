@@ -29,7 +29,7 @@ from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 Times = Array | float
 
 
-@operator("ReduceProd", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+@operator("ReduceProd", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
 def reduce_prod(op: Call, x: Range, axes: Range | None = None) -> Range:
     """Multilinear: extremes from the ends of all cells, by the parity of the negative factors; 1 of nothing."""
     fold = fold_of(op, x, axes)
@@ -58,7 +58,7 @@ def reduce_prod(op: Call, x: Range, axes: Range | None = None) -> Range:
     return result
 
 
-@operator("CumSum", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+@operator("CumSum", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
 def cumsum(op: Call, x: Range, axis: Range) -> Range:
     """Increasing in every element up to the own one (excluded if exclusive; from the end on if reverse)."""
     scan = Scan.of(op, x, axis)

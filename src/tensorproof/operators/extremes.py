@@ -16,13 +16,13 @@ from tensorproof.ranges.range import CELL_BUDGET, NAN, NEGATIVE_INFINITY, POSITI
 from tensorproof.rules.empty_reduction import EMPTY_REDUCTION
 
 
-@operator("ReduceMax")
+@operator("ReduceMax", steered_by=(1,))
 def reduce_max(op: Call, x: Range, axes: Range | None = None) -> Range:
     """Increasing in every element, exact; the maximum of nothing is -inf (ONNX ReduceMax-20)."""
     return x if x.shape is None else _largest(fold_of(op, x, axes), x.format.low)
 
 
-@operator("ReduceMin")
+@operator("ReduceMin", steered_by=(1,))
 def reduce_min(op: Call, x: Range, axes: Range | None = None) -> Range:
     """Increasing in every element, exact; the minimum of nothing is +inf (ONNX ReduceMin-20)."""
     return x if x.shape is None else _negated(_largest(fold_of(op, _negated(x), axes), -x.format.high))

@@ -122,7 +122,7 @@ def as_tuples(index: Range) -> Range:
 # -- Gather ----------------------------------------------------------------------------------------------------------
 
 
-@operator("Gather")
+@operator("Gather", steered_by=(1,))
 def gather(op: Call, x: Range, index: Range) -> Range:
     """The slices at the given positions along an axis; the hull of those within reach where the index is an interval."""
     return gathered(x, index, known_axis(op.attribute("axis", 0), x.rank))
@@ -238,7 +238,7 @@ def elements_at(x: Range, coordinates: list[Integers]) -> Range:
     return moved(x, (*sizes, *shape_of(x)[lead:]), grid, lambda a: a[cells])
 
 
-@operator("GatherElements")
+@operator("GatherElements", steered_by=(1,))
 def gather_elements(op: Call, x: Range, index: Range) -> Range:
     """For each index the element at that position along an axis; the hull within reach where it is an interval."""
     axis = known_axis(op.attribute("axis", 0), x.rank)
@@ -268,7 +268,7 @@ def _within_reach(x: Range, axis: int, index: Range) -> Range:
     return one_cell(x, (axis,))
 
 
-@operator("GatherND")
+@operator("GatherND", steered_by=(1,))
 def gather_nd(op: Call, x: Range, index: Range) -> Range:
     """The slices at the given tuples of positions; the hull of those within reach where one is an interval."""
     return _gathered_nd(x, index, op.attribute("batch_dims", 0))
@@ -313,7 +313,7 @@ def _coordinates(tuples: Integers, batch: int) -> list[Integers]:
 # -- Compress and OneHot ---------------------------------------------------------------------------------------------
 
 
-@operator("Compress")
+@operator("Compress", steered_by=(1,))
 def compress(op: Call, x: Range, condition: Range) -> Range:
     """The slices where the condition holds; those where it may hold are one cell of a size that is not known."""
     axis = op.attribute("axis")
@@ -333,7 +333,7 @@ def compress(op: Call, x: Range, condition: Range) -> Range:
     return moved(part, replaced(shape_of(x), axis, size), part.grid, lambda a: a)
 
 
-@operator("OneHot")
+@operator("OneHot", steered_by=(0, 1))
 def one_hot(op: Call, index: Range, depth: Range, values: Range) -> Range:
     """`on` at the index, `off` elsewhere; both where it is not known whether the index is met."""
     # Runtimes disagree whether a depth with a fraction is rounded up or truncated.

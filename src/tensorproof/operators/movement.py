@@ -32,7 +32,7 @@ from tensorproof.ranges.moving import (
 from tensorproof.ranges.range import CELL_BUDGET, Range
 
 
-@operator("Identity")
+@operator("Identity", hands_on=True)
 def identity(op: Call, x: Abstract) -> Abstract:
     """The operand itself."""
     return x
@@ -47,7 +47,7 @@ def sample_op(op: Call, x: Range) -> Range:
 # -- shapes of the same elements -------------------------------------------------------------------------------------
 
 
-@operator("Reshape")
+@operator("Reshape", steered_by=(1,))
 def reshape_(op: Call, x: Range, shape: Range) -> Range:
     """The same elements in row-major order under another shape."""
     wanted = dimensions(shape)
@@ -113,7 +113,7 @@ def flatten(op: Call, x: Range) -> Range:
     return reshape(x, (product(sizes[:axis]), product(sizes[axis:])))
 
 
-@operator("Squeeze")
+@operator("Squeeze", steered_by=(1,))
 def squeeze(op: Call, x: Range, axes: Range | None = None) -> Range:
     """The same elements without axes of size 1."""
     sizes = shape_of(x)
@@ -131,7 +131,7 @@ def squeeze(op: Call, x: Range, axes: Range | None = None) -> Range:
     return moved(x, shape, grid, lambda a: a.squeeze(dropped))
 
 
-@operator("Unsqueeze")
+@operator("Unsqueeze", steered_by=(1,))
 def unsqueeze(op: Call, x: Range, axes: Range | None = None) -> Range:
     """The same elements with new axes of size 1."""
     return _with_new_axes(x, op.integers("axes", axes) or [])
@@ -198,7 +198,7 @@ def concat(op: Call, *parts: Range) -> Range:
     return concatenate(parts, known_axis(op.attribute("axis", 1), ranks[0]) if ranks else 0)
 
 
-@operator("Split")
+@operator("Split", steered_by=(1,))
 def split(op: Call, x: Range, sizes: Range | None = None) -> tuple[Range, ...]:
     """Consecutive slices along an axis."""
     axis = known_axis(op.attribute("axis", 0), x.rank)
@@ -232,7 +232,7 @@ def _equal_lengths(size: Size, parts: int) -> list[Size]:
 # -- repetition ------------------------------------------------------------------------------------------------------
 
 
-@operator("Tile")
+@operator("Tile", steered_by=(1,))
 def tile(op: Call, x: Range, repeats: Range) -> Range:
     """The tensor repeated along its axes."""
     times = dimensions(repeats)
@@ -268,7 +268,7 @@ def _repeated(x: Range, axis: int, count: Size, size: Size) -> Range:
     return pick(x, axis, np.append(starts.reshape(-1), smallest(size)), order)
 
 
-@operator("Expand")
+@operator("Expand", steered_by=(1,))
 def expand(op: Call, x: Range, shape: Range) -> Range:
     """The tensor broadcast to a shape."""
     wanted = dimensions(shape)

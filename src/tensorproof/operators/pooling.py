@@ -352,6 +352,7 @@ def global_max_pool(op: Call, x: Range) -> Range:
 @operator(
     "MaxUnpool",
     coarse="with output_shape, the standard's test counts indices in the inferred shape, runtimes in the given one: both are kept",
+    steered_by=(1, 2),
 )
 def max_unpool(op: Call, x: Range, indices: Range, output_shape: Range | None = None) -> Range:
     """Elements moved to their indices, zero elsewhere."""

@@ -24,28 +24,28 @@ def fold_of(op: Call, x: Range, axes: Range | None) -> Fold:
     return Fold(x, reduced_axes(op, x, axes), keepdims=bool(op.attribute("keepdims", 1)))
 
 
-@operator("ReduceSum", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+@operator("ReduceSum", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
 def reduce_sum(op: Call, x: Range, axes: Range | None = None) -> Range:
     """Increasing in every element; the sum of nothing is 0."""
     fold = fold_of(op, x, axes)
     return _sum(op, fold, *fold.finite(), products=False)
 
 
-@operator("ReduceL1", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, codomain=NONNEGATIVE)
+@operator("ReduceL1", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, codomain=NONNEGATIVE, steered_by=(1,))
 def reduce_l1(op: Call, x: Range, axes: Range | None = None) -> Range:
     """The sum of absolute values: least where every element is nearest to 0."""
     fold = fold_of(op, x, axes)
     return _sum(op, fold, *_absolute(*fold.finite()), products=False, special=_unsigned(x))
 
 
-@operator("ReduceSumSquare", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, codomain=NONNEGATIVE)
+@operator("ReduceSumSquare", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, codomain=NONNEGATIVE, steered_by=(1,))
 def reduce_sum_square(op: Call, x: Range, axes: Range | None = None) -> Range:
     """The sum of squares: least where every element is nearest to 0."""
     fold = fold_of(op, x, axes)
     return _sum_of_squares(op, fold)
 
 
-@operator("ReduceL2", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, codomain=NONNEGATIVE)
+@operator("ReduceL2", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, codomain=NONNEGATIVE, steered_by=(1,))
 def reduce_l2(op: Call, x: Range, axes: Range | None = None) -> Range:
     """The root of the sum of squares, which is computed first and overflows long before the norm would."""
     fold = fold_of(op, x, axes)
@@ -59,7 +59,7 @@ def reduce_l2(op: Call, x: Range, axes: Range | None = None) -> Range:
     return squares.replace(np.where(wraps, x.format.low, low), np.where(wraps, x.format.high, high), None)
 
 
-@operator("ReduceMean", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+@operator("ReduceMean", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
 def reduce_mean(op: Call, x: Range, axes: Range | None = None) -> Range:
     """Increasing in every element, between the smallest and the largest up to rounding; the sum may overflow."""
     fold = fold_of(op, x, axes)
@@ -94,10 +94,7 @@ def _(op: Call, x: Range, axes: Range | None = None) -> Mask:
 
 
 @operator(
-    "ReduceLogSum",
-    error=FAITHFUL,
-    overflow=ACCUMULATION_OVERFLOW,
-    hazards=(LOG_OF_NONPOSITIVE, EMPTY_REDUCTION),
+    "ReduceLogSum", error=FAITHFUL, overflow=ACCUMULATION_OVERFLOW, hazards=(LOG_OF_NONPOSITIVE, EMPTY_REDUCTION), steered_by=(1,)
 )
 def reduce_log_sum(op: Call, x: Range, axes: Range | None = None) -> Range:
     """The logarithm of the sum, which may be zero, negative or too large."""
@@ -127,6 +124,7 @@ def reduce_log_sum(op: Call, x: Range, axes: Range | None = None) -> Range:
     error=CORRECT,
     overflow=ACCUMULATION_OVERFLOW,
     hazards=(EMPTY_REDUCTION, EXPONENTIAL_OVERFLOW, LOG_OF_NONPOSITIVE),
+    steered_by=(1,),
 )
 def reduce_log_sum_exp(op: Call, x: Range, axes: Range | None = None) -> Range:
     """Increasing in every element, between the largest and the largest plus log n; exponentials do not overflow.

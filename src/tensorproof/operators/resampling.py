@@ -225,6 +225,7 @@ def _rounded(op: Call, x: Range, mixture: Mixture, terms: int, drift: float, met
     error=CORRECT,
     overflow=ACCUMULATION_OVERFLOW,
     coarse="where the standard and its reference evaluator disagree about fractional lengths, both results are kept",
+    steered_by=(1, 2, 3),
 )
 def resize(op: Call, x: Range, *operands: Range | None) -> Range:
     """Nearest moves data, linear stays inside the hull of neighbours, cubic overshoots it by its negative weights."""
@@ -247,7 +248,7 @@ def resize(op: Call, x: Range, *operands: Range | None) -> Range:
     return _resized_batch(op, x, roi, scales, sizes, method)
 
 
-@operator("Upsample", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+@operator("Upsample", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
 def upsample(op: Call, x: Range, scales: Range | None = None) -> Range:
     """Nearest moves data, linear stays inside the hull of neighbours (ONNX Upsample-9)."""
     mode = str(op.attribute("mode", "nearest")).removeprefix("bi").removeprefix("tri")

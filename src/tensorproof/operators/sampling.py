@@ -88,7 +88,7 @@ def contrib_grid_sample(op: Call, x: Range, grid: Range) -> Range:
     return op.apply(grid_sample, x, grid, **op.attributes)
 
 
-@operator("AffineGrid", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+@operator("AffineGrid", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
 def affine_grid(op: Call, theta: Range, size: Range) -> Range:
     """Linear in theta: its product with evenly spaced positions in [-1, 1]."""
     sizes = op.integers("size", size)

@@ -28,7 +28,7 @@ from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 _MOST_HITS = 256
 
 
-@operator("ScatterElements", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+@operator("ScatterElements", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
 def scatter_elements(op: Call, x: Range, index: Range, updates: Range) -> Range:
     """Elements replaced, or combined with updates (add, mul, max, min), at positions along an axis."""
     axis = known_axis(op.attribute("axis", 0), x.rank)
@@ -52,13 +52,13 @@ def scatter_elements(op: Call, x: Range, index: Range, updates: Range) -> Range:
     return within_box(op, affordable(x), box, Updates.of(updates, (axis,)), reduction)
 
 
-@operator("Scatter")
+@operator("Scatter", steered_by=(1,))
 def scatter(op: Call, x: Range, index: Range, updates: Range) -> Range:
     """Elements replaced at positions along an axis (ONNX Scatter-9, the old name of ScatterElements)."""
     return scatter_elements.block(op, x, index, updates)
 
 
-@operator("ScatterND", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+@operator("ScatterND", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
 def scatter_nd(op: Call, x: Range, index: Range, updates: Range) -> Range:
     """Slices replaced, or combined with updates (add, mul, max, min), at tuples of positions."""
     reduction = op.attribute("reduction", "none")
@@ -84,7 +84,7 @@ def scatter_nd(op: Call, x: Range, index: Range, updates: Range) -> Range:
     return within_box(op, affordable(x), box, spread, reduction)
 
 
-@operator("TensorScatter")
+@operator("TensorScatter", steered_by=(2,))
 def tensor_scatter(op: Call, x: Range, updates: Range, starts: Range | None = None) -> Range:
     """A cache into which each sample of the batch writes consecutive elements from its own position on."""
     axis = known_axis(op.attribute("axis", -2), x.rank)

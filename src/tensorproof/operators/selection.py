@@ -21,7 +21,7 @@ _PAIR_LIMIT = 1 << 22
 # -- TopK ------------------------------------------------------------------------------------------------------------
 
 
-@operator("TopK", coarse="with sorted=0 the order of the results is undefined")
+@operator("TopK", coarse="with sorted=0 the order of the results is undefined", steered_by=(1,))
 def top_k(op: Call, x: Range, k: Range | None = None) -> tuple[Range, Range]:
     """The k-th largest value lies between the k-th largest lower end and the k-th largest upper end."""
     axis = known_axis(op.attribute("axis", -1), x.rank)
@@ -210,7 +210,7 @@ def _exactly_distinct(x: Range, exact: npt.NDArray[np.generic], axis: int, *, in
 # -- NonMaxSuppression -----------------------------------------------------------------------------------------------
 
 
-@operator("NonMaxSuppression")
+@operator("NonMaxSuppression", steered_by=(2,))
 def non_max_suppression(
     op: Call,
     boxes: Range,

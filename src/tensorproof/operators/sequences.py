@@ -28,7 +28,7 @@ def sequence_empty(op: Call) -> SequenceOf:
     return SequenceOf.of(())
 
 
-@operator("SequenceInsert")
+@operator("SequenceInsert", steered_by=(2,))
 def sequence_insert(op: Call, sequence: Abstract, tensor: Range, position: Range | None = None) -> SequenceOf:
     """One element more, at a position from -n to n (the end by default)."""
     before = _sequence(sequence)
@@ -41,7 +41,7 @@ def sequence_insert(op: Call, sequence: Abstract, tensor: Range, position: Range
     return SequenceOf(tensor if before.element is None else before.element.join(tensor), length)
 
 
-@operator("SequenceErase")
+@operator("SequenceErase", steered_by=(1,))
 def sequence_erase(op: Call, sequence: Abstract, position: Range | None = None) -> SequenceOf:
     """One element less, the last one by default."""
     before = _sequence(sequence)
@@ -55,7 +55,7 @@ def sequence_erase(op: Call, sequence: Abstract, position: Range | None = None) 
     return SequenceOf(before.element, _plus(before.length, -1))
 
 
-@operator("SequenceAt")
+@operator("SequenceAt", steered_by=(1,))
 def sequence_at(op: Call, sequence: Abstract, position: Range) -> Range:
     """The element at the position; what holds for all elements that the position may mean."""
     before = _sequence(sequence)
@@ -97,7 +97,7 @@ def concat_from_sequence(op: Call, sequence: Abstract) -> Range:
     return Range(element.format, shape, merged.grid, merged.low, merged.high, merged.special)
 
 
-@operator("SplitToSequence")
+@operator("SplitToSequence", steered_by=(1,))
 def split_to_sequence(op: Call, x: Range, split: Range | None = None) -> SequenceOf:
     """Parts of a tensor along an axis, by one size or by a list of sizes; single slices may drop the axis."""
     if x.shape is None:

@@ -58,7 +58,7 @@ def constant(op: Call) -> Range:
     raise NotAnalysed("a Constant without a value")
 
 
-@operator("ConstantOfShape", hazards=(CONSTANT_NOT_FINITE,))
+@operator("ConstantOfShape", hazards=(CONSTANT_NOT_FINITE,), steered_by=(0,))
 def constant_of_shape(op: Call, shape: Range) -> Range:
     """One value everywhere; one cell, however large."""
     value = op.attribute("value")
@@ -96,7 +96,7 @@ def eye_like(op: Call, x: Range) -> Range:
 # -- Range -----------------------------------------------------------------------------------------------------------
 
 
-@operator("Range", error=CORRECT)
+@operator("Range", error=CORRECT, steered_by=(0, 1, 2))
 def range_(op: Call, start: Range, limit: Range, delta: Range) -> Range:
     """start + i * delta, i from 0 to before ceil((limit - start) / delta); the step keeps away from zero."""
     inner = start.format

@@ -37,7 +37,7 @@ _LONGEST_WINDOW = 1 << 20
 # -- transforms --------------------------------------------------------------------------------------------------------
 
 
-@operator("DFT", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
+@operator("DFT", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1, 2))
 def dft(op: Call, x: Range, dft_length: Range | None = None, axis: Range | None = None) -> Range:
     """Linear with the coefficients cos and sin; the signal is cut or padded with zeros to its length (ONNX DFT-20)."""
     given = op.integers("axis", axis)
@@ -52,7 +52,7 @@ def dft(op: Call, x: Range, dft_length: Range | None = None, axis: Range | None 
     return _transformed(op, x, number, length, inverse=inverse, onesided=onesided)
 
 
-@operator("STFT", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, composed_of=(mul,))
+@operator("STFT", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, composed_of=(mul,), steered_by=(1, 3))
 def stft(op: Call, signal: Range, frame_step: Range, window: Range | None = None, frame_length: Range | None = None) -> Range:
     """The transform of each windowed frame: linear in the signal (ONNX STFT-17)."""
     if signal.rank != 3:
@@ -238,7 +238,7 @@ def _window(op: Call, size: Range, function: Callable[[Array], Array], codomain:
     return converted(op, Range.elements(FLOAT64, low, high), to)
 
 
-@operator("HannWindow", hazards=(DIVISION_BY_ZERO, UNDEFINED_CAST))
+@operator("HannWindow", hazards=(DIVISION_BY_ZERO, UNDEFINED_CAST), steered_by=(0,))
 def hann_window(op: Call, size: Range) -> Range:
     """sin(pi n / N)^2, known exactly."""
 
@@ -248,7 +248,7 @@ def hann_window(op: Call, size: Range) -> Range:
     return _window(op, size, hann, (0.0, 1.0)).clamp(0.0, 1.0)
 
 
-@operator("HammingWindow", hazards=(DIVISION_BY_ZERO, UNDEFINED_CAST))
+@operator("HammingWindow", hazards=(DIVISION_BY_ZERO, UNDEFINED_CAST), steered_by=(0,))
 def hamming_window(op: Call, size: Range) -> Range:
     """25/46 - 21/46 cos(2 pi n / N), known exactly (ONNX HammingWindow-17)."""
 
@@ -258,7 +258,7 @@ def hamming_window(op: Call, size: Range) -> Range:
     return _window(op, size, hamming, (4.0 / 46.0, 1.0))
 
 
-@operator("BlackmanWindow", hazards=(DIVISION_BY_ZERO, UNDEFINED_CAST))
+@operator("BlackmanWindow", hazards=(DIVISION_BY_ZERO, UNDEFINED_CAST), steered_by=(0,))
 def blackman_window(op: Call, size: Range) -> Range:
     """0.42 - 0.5 cos(2 pi n / N) + 0.08 cos(4 pi n / N), known exactly."""
 
@@ -274,6 +274,7 @@ def blackman_window(op: Call, size: Range) -> Range:
 @operator(
     "MelWeightMatrix",
     coarse="the three edges of a triangle move independently where the frequencies are ranges",
+    steered_by=(0, 1, 2),
 )
 def mel_weight_matrix(op: Call, bands: Range, dft_length: Range, sample_rate: Range, lower_edge: Range, upper_edge: Range) -> Range:
     """Triangles with peak 1 over the bins of a spectrum, known exactly where the edges are (ONNX MelWeightMatrix-17)."""

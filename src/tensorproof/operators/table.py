@@ -30,14 +30,17 @@ import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import FLOAT32, Array, Format
+from tensorproof.ranges.abstraction import PRECISE, Abstraction
 from tensorproof.ranges.containers import Abstract
-from tensorproof.ranges.range import INFINITIES, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, SPECIALS, Range
+from tensorproof.ranges.range import INFINITIES, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, SPECIALS, Range, align
 from tensorproof.rules.invalid_operation_on_infinity import INVALID_ON_INFINITY
 from tensorproof.rules.rule import Rule
 from tensorproof.targets import IEEE, FunctionError, Target
 
 Mask: TypeAlias = npt.NDArray[np.bool_] | bool
 Block: TypeAlias = Callable[..., Any]
+#: Ends that a computed result keeps: numbers, or arrays over its elements' cells given as a range of the same shape.
+Bound: TypeAlias = tuple[float, float] | Range
 
 #: The operand number of a hazard that concerns the result itself (overflow).
 RESULT = -1
@@ -107,6 +110,8 @@ class Operator:
     composed_of: tuple[Operator, ...]
     is_control: bool
     declared: tuple[Rule, ...]
+    steered_by: tuple[int, ...] = ()
+    hands_on: bool = False
     hazards: list[HazardCondition] = field(default_factory=list[HazardCondition])
 
     def hazard(self, rule: Rule, *, gives: int, operand: int = 0) -> Callable[[Callable[..., Mask]], Callable[..., Mask]]:
@@ -157,14 +162,35 @@ def operator(
     composed_of: Sequence[Operator] = (),
     control: bool = False,
     hazards: Sequence[Rule] = (),
+    steered_by: Sequence[int] = (),
+    hands_on: bool = False,
 ) -> Callable[[Block], Operator]:
-    """Enter an operator into the table. `hazards` declares rules that the block reports itself through `Call.report`."""
+    """Enter an operator into the table.
+
+    `hazards` declares rules that the block reports itself through `Call.report`. `steered_by` names the operands that
+    decide shapes, indices or iterations: they, and all that they are made from, are analysed element by element.
+    `hands_on` says that a range which the block gives back unchanged is the operand's own tensor, not only its bounds.
+    """
 
     def enter(block: Block) -> Operator:
         key = domain, name
         if key in _TABLE:
             raise ValueError(f"operator {domain}::{name} has two blocks")
-        entry = Operator(name, domain, block, error, overflow, codomain, coarse, top, tuple(composed_of), control, tuple(hazards))
+        entry = Operator(
+            name,
+            domain,
+            block,
+            error,
+            overflow,
+            codomain,
+            coarse,
+            top,
+            tuple(composed_of),
+            control,
+            tuple(hazards),
+            tuple(steered_by),
+            hands_on,
+        )
         _TABLE[key] = entry
         return entry
 
@@ -193,7 +219,18 @@ def all_operators() -> Iterator[Operator]:
 class Call:
     """One application of an operator: attributes, version and target, and the hazards found on the way."""
 
-    __slots__ = ("attributes", "hazards", "operator", "output_formats", "outputs", "target", "version")
+    __slots__ = (
+        "abstraction",
+        "attributes",
+        "bounds",
+        "cells",
+        "hazards",
+        "operator",
+        "output_formats",
+        "outputs",
+        "target",
+        "version",
+    )
 
     def __init__(
         self,
@@ -205,6 +242,9 @@ class Call:
         outputs: int = 1,
         output_formats: Sequence[Format | None] = (),
         hazards: list[Hazard] | None = None,
+        abstraction: Abstraction = PRECISE,
+        cells: int | None = None,
+        bounds: Sequence[Bound | None] = (),
     ) -> None:
         self.operator = operator
         self.attributes = attributes
@@ -213,6 +253,11 @@ class Call:
         self.outputs = outputs
         self.output_formats = tuple(output_formats)
         self.hazards: list[Hazard] = [] if hazards is None else hazards
+        self.abstraction = abstraction
+        #: The most cells that a result may have.
+        self.cells = abstraction.cells if cells is None else cells
+        #: What is known of each result as computed, beside what the block finds out (idioms, earlier refinements).
+        self.bounds = bounds
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """The value of an attribute (numbers, text, lists of them, arrays, graphs), or the default."""
@@ -252,7 +297,7 @@ class Call:
 
         Returns one range, or a tuple where the operator has several outputs.
         """
-        inner = Call(operator, attributes, target=self.target, hazards=self.hazards)
+        inner = Call(operator, attributes, target=self.target, hazards=self.hazards, abstraction=self.abstraction)
         before = len(self.hazards)
         result = evaluate(inner, operands)
         for index in range(before, len(self.hazards)):
@@ -282,14 +327,17 @@ def evaluate(call: Call, operands: Sequence[Abstract | None]) -> Any:
     with np.errstate(all="ignore"):
         result = entry.block(call, *operands)
         if isinstance(result, tuple):
-            return tuple(_complete(call, part, operands) for part in result)
-        return _complete(call, result, operands)
+            known = (*call.bounds, *(None,) * (len(result) - len(call.bounds)))
+            return tuple(_complete(call, part, operands, bound) for part, bound in zip(result, known))
+        return _complete(call, result, operands, call.bounds[0] if call.bounds else None)
 
 
-def _complete(call: Call, result: Any, operands: Sequence[Abstract | None]) -> Any:
+def _complete(call: Call, result: Any, operands: Sequence[Abstract | None], bound: Bound | None) -> Any:
     if not isinstance(result, Range):
         return result
-    result = _finish(call, result)
+    if not call.operator.hands_on and result.array is None and any(result is x for x in operands):
+        result = result.bare()
+    result = _finish(call, result, bound)
     if not result.any_special & NAN or any(isinstance(x, Range) and x.any_special & NAN for x in operands):
         return result
     # No operand was NaN: infinities that are legal met in a way that is not.
@@ -299,13 +347,17 @@ def _complete(call: Call, result: Any, operands: Sequence[Abstract | None]) -> A
     return result.replace(result.low, result.high, result.special & np.uint8(INFINITIES))
 
 
-def _finish(call: Call, x: Range) -> Range:
+def _finish(call: Call, x: Range, bound: Bound | None) -> Range:
     """Exact bounds rounded into their format, overflow reported and cut off, cells limited."""
     entry = call.operator
+    if x.norm is not None or x.form is not None:
+        return _finish_related(call, x, bound)
     if entry.error is EXACT and not call.target.flushes_results:
-        return x if x.array is not None else x.limit()
+        if x.array is not None:
+            return x
+        return (x if bound is None else _within(x, bound)).limit(call.cells)
     if not x.format.is_float:
-        return _wrap(x).limit()
+        return _wrap(x if bound is None else _within(x, bound)).limit(call.cells)
     low, high = _round_outward(call, x)
     if entry.codomain is not None:
         overshoot = call.target.function_errors.get(entry.name, _NO_EXTRA).overshoot
@@ -316,7 +368,55 @@ def _finish(call: Call, x: Range) -> Range:
     if x.has_special:
         empty = x.low > x.high
         low, high = np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
-    return _cut_overflow(call, x.replace(low, high, x.special if x.has_special else None)).limit()
+    result = x.replace(low, high, x.special if x.has_special else None)
+    if bound is not None:
+        result = _within(result, bound)
+    return _cut_overflow(call, result).limit(call.cells)
+
+
+def _finish_related(call: Call, x: Range, bound: Bound | None) -> Range:
+    """A result whose elements are related by a norm or an affine form: tightened by both, which are rounded with it."""
+    norm, form = x.norm, x.form
+    x = x.bare()
+    if norm is not None:
+        x = norm.tighten(x)
+    if form is not None:
+        x = form.tighten(x)
+    result = _finish(call, x.bare(), bound)
+    relative, absolute = _rounding_error(call, x.format)
+    result = result.bare()
+    result.norm = None if norm is None or result.has_special else norm.rounded(result, relative, absolute)
+    result.form = None if form is None or result.has_special else form.rounded(result, relative, absolute)
+    return result
+
+
+def _rounding_error(call: Call, format: Format) -> tuple[float, float]:
+    """A bound on |computed - exact| of each element, as relative * |element| + absolute."""
+    error = call.operator.error
+    if error is EXACT and not call.target.flushes_results:
+        return 0.0, 0.0
+    extra = call.target.function_errors.get(call.operator.name, _NO_EXTRA)
+    lost = format.smallest_normal if call.target.flushes_results else format.smallest_subnormal
+    ulps = error.ulps + extra.ulps
+    return 2.0 * ulps * format.unit_roundoff * (1.0 + 2.0**-20), error.absolute + extra.absolute + (ulps + 1.0) * lost
+
+
+def _within(x: Range, bound: Bound) -> Range:
+    """The values of a range that also lie in a bound; where a bound misses a cell altogether, the cell stays as it is."""
+    if isinstance(bound, Range):
+        if bound.shape != x.shape:
+            return x
+        aligned = align(x, bound)
+        (low, least), (high, most) = aligned.lows, aligned.highs
+        x = aligned.result(x.format, low, high, aligned.specials[0] if x.has_special else None)
+    else:
+        least, most = bound
+    low, high = np.maximum(x.low, least), np.minimum(x.high, most)
+    # Empty cells hold special values alone. A hull that the bound misses can only come from a hazard that was cut off.
+    keep = (low > high) | (x.low > x.high)
+    if keep.any():
+        low, high = np.where(keep, x.low, low), np.where(keep, x.high, high)
+    return x.replace(low, high, x.special if x.has_special else None)
 
 
 def _round_outward(call: Call, x: Range) -> tuple[Array, Array]:

@@ -16,11 +16,27 @@ import numpy as np
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import FLOAT32, Format
 from tensorproof.graph import ABSENT, Graph, Model, Node
-from tensorproof.operators.table import UNDEFINED, Call, Hazard, Operator, evaluate, find_operator, flushed
+from tensorproof.idioms.claims import Claim, claims_of
+from tensorproof.operators.table import UNDEFINED, Bound, Call, Hazard, Operator, evaluate, find_operator, flushed
+from tensorproof.ranges.abstraction import PRECISE, Abstraction
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, join, with_special
 from tensorproof.ranges.grid import Shape, Span
-from tensorproof.ranges.range import SPECIALS, Range
+from tensorproof.ranges.range import CELL_BUDGET, SPECIALS, Range
 from tensorproof.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What earlier passes proved: ranges of values (where no hazard fires), and hazards that cannot fire.
+
+    A hazard is named by the number of its node, the code of its rule and its operand.
+    """
+
+    ranges: Mapping[int, Range] = field(default_factory=dict[int, Range])
+    impossible: frozenset[tuple[int, str, int]] = frozenset()
+
+
+NOTHING_KNOWN = Known()
 
 Roots = frozenset[int]
 NO_ROOTS: Roots = frozenset()
@@ -131,8 +147,14 @@ class Propagation:
         keep_ranges: bool = False,
         strict: bool = False,
         progress: Callable[[int], None] | None = None,
+        abstraction: Abstraction = PRECISE,
+        known: Known = NOTHING_KNOWN,
     ) -> None:
         self.model = model
+        self.abstraction = abstraction
+        self._known = known
+        self._claims: Mapping[int, Sequence[Claim]] = claims_of(model) if abstraction.idioms else {}
+        self._fine = fine_values(model.graph) if abstraction.cells < CELL_BUDGET else frozenset[int]()
         self.target = target
         self.values: dict[int, Flow] = {}
         self.summaries: dict[int, Summary] = {}
@@ -206,7 +228,7 @@ class Propagation:
             self.set(number, flow)
         last_use = self._last_uses.get(id(graph))
         if last_use is None:
-            last_use = self._last_uses[id(graph)] = _last_uses(graph)
+            last_use = self._last_uses[id(graph)] = _last_uses(graph, self._claims)
         for position, node in enumerate(graph.nodes):
             self._evaluate(node)
             self.evaluations += 1
@@ -255,6 +277,7 @@ class Propagation:
     def _apply(self, entry: Operator, node: Node, operands: Sequence[Flow | None], roots: Roots, record: Record) -> list[Flow]:
         clean = [None if flow is None else flow.clean for flow in operands]
         call = self._call(entry, node)
+        call.bounds = self._bounds(call, node)
         clean_results = _as_list(evaluate(call, clean))
         actual_results = clean_results
         consequences: list[Hazard] = []
@@ -265,6 +288,8 @@ class Propagation:
             own = {hazard.rule.code for hazard in call.hazards}
             consequences = [hazard for hazard in other.hazards if hazard.rule.code not in own]
         own_hazards = call.hazards
+        if self._known.impossible:
+            own_hazards = [h for h in own_hazards if (node.number, h.rule.code, h.operand) not in self._known.impossible]
         if self._blamed is not None:
             own_hazards, consequences = [], [*call.hazards, *consequences]
             roots = roots | self._blamed
@@ -317,7 +342,26 @@ class Propagation:
             target=self.target,
             outputs=len(node.outputs),
             output_formats=formats,
+            abstraction=self.abstraction,
+            cells=CELL_BUDGET if self._fine and not self._fine.isdisjoint(node.outputs) else None,
         )
+
+    def _bounds(self, call: Call, node: Node) -> Sequence[Bound | None]:
+        """What is known of a node's results before its block is asked: by idioms, and from earlier passes."""
+        bounds: list[Bound | None] = []
+        for claim in self._claims.get(node.number, ()):
+            operands = [self.read(number).clean for number in claim.reads]
+            if all(isinstance(x, Range) for x in operands):
+                found = claim.bound(call, *operands)
+                if found is not None:
+                    bounds = [_narrower(bounds[0], found) if bounds else found]
+        known = self._known.ranges
+        if known and any(number in known for number in node.outputs):
+            bounds += [None] * (len(node.outputs) - len(bounds))
+            for index, number in enumerate(node.outputs):
+                if number in known:
+                    bounds[index] = _narrower(bounds[index], known[number])
+        return bounds
 
     def _declared_float(self, number: int) -> bool:
         if number == ABSENT:
@@ -370,16 +414,54 @@ def _as_list(result: object) -> list[Abstract]:
     return list(result) if isinstance(result, tuple) else [result]  # type: ignore[list-item]
 
 
-def _last_uses(graph: Graph) -> dict[int, list[int]]:
+def _narrower(a: Bound | None, b: Bound) -> Bound:
+    """Both bounds at once, where they are numbers; else the one that says more about single elements."""
+    if a is None:
+        return b
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return max(a[0], b[0]), min(a[1], b[1])
+    if isinstance(a, Range) and isinstance(b, Range):
+        return a.meet(b) if a.shape == b.shape else a
+    ends, cells = (a, b) if isinstance(a, tuple) else (b, a)
+    assert isinstance(ends, tuple) and isinstance(cells, Range)
+    return cells.replace(np.maximum(cells.low, ends[0]), np.minimum(cells.high, ends[1]), None)
+
+
+def fine_values(graph: Graph) -> frozenset[int]:
+    """The values that decide shapes, indices and iterations, and all that they are made from."""
+    fine: set[int] = set()
+    _label_fine(graph, fine)
+    return frozenset(fine)
+
+
+def _label_fine(graph: Graph, fine: set[int]) -> None:
+    for node in reversed(graph.nodes):
+        entry = find_operator(node.domain, node.op)
+        if entry is not None:
+            fine.update(node.inputs[i] for i in entry.steered_by if i < len(node.inputs))
+        for sub in node.subgraphs():
+            _label_fine(sub, fine)
+        if not fine.isdisjoint(node.outputs):
+            fine.update(node.inputs)
+    fine.discard(ABSENT)
+
+
+def _last_uses(graph: Graph, claims: Mapping[int, Sequence[Claim]]) -> dict[int, list[int]]:
     """For each position, the values that no later node of the graph reads (sub-graphs of later nodes included)."""
     last: dict[int, int] = {}
-    for position, node in enumerate(graph.nodes):
+
+    def reads(node: Node, position: int) -> None:
         for number in node.inputs:
             last[number] = position
+        for claim in claims.get(node.number, ()):
+            for number in claim.reads:
+                last[number] = position
+
+    for position, node in enumerate(graph.nodes):
+        reads(node, position)
         for sub in _subgraphs(node):
             for inner in sub.nodes:
-                for number in inner.inputs:
-                    last[number] = position
+                reads(inner, position)
             for number in sub.outputs:
                 last[number] = position
         for number in node.outputs:
@@ -411,6 +493,8 @@ def propagate(
     keep_ranges: bool = False,
     strict: bool = False,
     progress: Callable[[int], None] | None = None,
+    abstraction: Abstraction = PRECISE,
+    known: Known = NOTHING_KNOWN,
 ) -> RangedGraph:
     """Ranges of all values of a model, from the ranges of its inputs.
 
@@ -421,7 +505,16 @@ def propagate(
     def fixed(number: int) -> Flow:
         return Flow.of(Range.constant(model.constants[number], model.values[number].format))
 
-    run = Propagation(model, target, constants or fixed, keep_ranges=keep_ranges, strict=strict, progress=progress)
+    run = Propagation(
+        model,
+        target,
+        constants or fixed,
+        keep_ranges=keep_ranges,
+        strict=strict,
+        progress=progress,
+        abstraction=abstraction,
+        known=known,
+    )
     with np.errstate(all="ignore"):
         outputs = run.run(model.graph, [run.as_operand(Flow.of(inputs[number])) for number in model.graph.inputs])
     return RangedGraph(model, target, run.summaries, run.records, dict(zip(model.graph.outputs, outputs)), run.kept)

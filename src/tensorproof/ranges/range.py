@@ -9,7 +9,7 @@ either satisfies low <= v <= high or is one of the special values of its cell.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,10 @@ from tensorproof.ranges.grid import (
     union,
 )
 
+if TYPE_CHECKING:
+    from tensorproof.ranges.affine import Form
+    from tensorproof.ranges.norms import Norm
+
 Flags = npt.NDArray[np.uint8]
 
 NAN = 1
@@ -47,7 +51,7 @@ CELL_BUDGET = 1 << 16
 class Range:
     """The abstract value of one tensor. Immutable: the arrays are never written to after construction."""
 
-    __slots__ = ("_array", "_high", "_low", "_special", "format", "grid", "shape")
+    __slots__ = ("_array", "_high", "_low", "_special", "form", "format", "grid", "norm", "shape")
 
     def __init__(
         self,
@@ -65,6 +69,10 @@ class Range:
         self._high: Array | None = high
         self._special = special if special is not None and special.any() else None
         self._array: npt.NDArray[Any] | None = None
+        #: A bound on the Euclidean norm along an axis, where one is known (`tensorproof.ranges.norms`).
+        self.norm: Norm | None = None
+        #: The elements as affine forms over symbols, where they are known (`tensorproof.ranges.affine`).
+        self.form: Form | None = None
 
     # -- construction ---------------------------------------------------------------------------------------------
 
@@ -79,6 +87,8 @@ class Range:
         self._low = self._high = None
         self._special = None
         self._array = array
+        self.norm = None
+        self.form = None
         if self.format.is_float:
             finite = np.isfinite(array)
             if not finite.all():
@@ -113,6 +123,14 @@ class Range:
     def replace(self, low: Array, high: Array, special: Flags | None, format: Format | None = None) -> Range:
         """Other bounds on the same grid."""
         return Range(format or self.format, self.shape, self.grid, low, high, special)
+
+    def bare(self) -> Range:
+        """The same bounds for another tensor: nothing that relates elements to each other or to other tensors."""
+        copy = Range.__new__(Range)
+        copy.format, copy.shape, copy.grid = self.format, self.shape, self.grid
+        copy._low, copy._high, copy._special, copy._array = self._low, self._high, self._special, self._array
+        copy.norm = copy.form = None
+        return copy
 
     def with_format(self, format: Format) -> Range:
         """The same bounds, said of another format (nothing is converted)."""

@@ -1,0 +1,90 @@
+"""The registry of idioms, and the claims that they make about the nodes of one model."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tensorproof.graph import Model, Node
+from tensorproof.idioms.structure import Structure
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A bound on the first result of one node, as computed.
+
+    `bound` is called with the call and the ranges of the values named in `reads`, each time that the node is evaluated. It
+    gives two numbers (low, high), or a range of the result's shape, or None where it has nothing to say. It holds if
+    no hazard fires in the node or before it.
+    """
+
+    idiom: str
+    reads: tuple[int, ...]
+    bound: Callable[..., Any]
+
+
+Recogniser = Callable[[Structure, Node], Claim | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Idiom:
+    """One idiom: the operators at whose nodes it is tried, and what recognises it there. Its docstring is its proof."""
+
+    name: str
+    operators: tuple[str, ...]
+    recognise: Recogniser
+
+
+_IDIOMS: dict[str, Idiom] = {}
+
+
+def idiom(*operators: str) -> Callable[[Recogniser], Idiom]:
+    """Enter an idiom that claims something about nodes of these operators (of the ONNX standard)."""
+
+    def enter(recognise: Recogniser) -> Idiom:
+        name = recognise.__name__.strip("_").replace("_", "-")
+        if name in _IDIOMS:
+            raise ValueError(f"two idioms are named {name}")
+        _IDIOMS[name] = Idiom(name, operators, recognise)
+        return _IDIOMS[name]
+
+    return enter
+
+
+@cache
+def _by_operator() -> Mapping[str, Sequence[Idiom]]:
+    package = importlib.import_module("tensorproof.idioms")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    found: dict[str, list[Idiom]] = {}
+    for entry in _IDIOMS.values():
+        for name in entry.operators:
+            found.setdefault(name, []).append(entry)
+    return found
+
+
+def all_idioms() -> Iterator[Idiom]:
+    """Every idiom, by name."""
+    _by_operator()
+    return iter(sorted(_IDIOMS.values(), key=lambda entry: entry.name))
+
+
+def claims_of(model: Model) -> dict[int, list[Claim]]:
+    """The claims about each node of a model, by the node's number."""
+    by_operator = _by_operator()
+    structure: Structure | None = None
+    claims: dict[int, list[Claim]] = {}
+    for node in model.graph.walk():
+        if node.domain or node.op not in by_operator:
+            continue
+        if structure is None:
+            structure = Structure(model)
+        for entry in by_operator[node.op]:
+            claim = entry.recognise(structure, node)
+            if claim is not None:
+                claims.setdefault(node.number, []).append(claim)
+    return claims

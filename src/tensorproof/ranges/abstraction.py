@@ -1,0 +1,39 @@
+"""How precise an analysis is: what is kept of tensors and of values, and which domains take part.
+
+The defaults are the most precise that one pass can be. `check` starts far coarser (`FIRST_PASS`) and comes back with more
+precision for what still alarms (`tensorproof.refine`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Tensors = Literal["smash", "partition", "expand"]
+Values = Literal["interval", "affine"]
+Weights = Literal["exact", "channel"]
+
+
+@dataclass(frozen=True, slots=True)
+class Abstraction:
+    """The domains of one pass.
+
+    `tensors`: one cell per tensor, cells by need (at most `cells` of them), or one cell per element. `values`: intervals
+    alone, or affine forms beside them. `weights`: large constants as they are, or one summary per output channel.
+    `norms`: bounds on Euclidean norms beside intervals; `spectral`: with sound bounds of the largest singular value instead
+    of the Frobenius norm. `idioms`: what the structure of the graph proves about single nodes.
+    """
+
+    tensors: Tensors = "partition"
+    values: Values = "interval"
+    weights: Weights = "exact"
+    norms: bool = True
+    spectral: bool = False
+    idioms: bool = True
+    cells: int = 1 << 16
+
+
+#: One pass with the whole precision of its domains.
+PRECISE = Abstraction()
+#: Where `check` begins: about the cost of one forward pass.
+FIRST_PASS = Abstraction(weights="channel", cells=1 << 12)
