@@ -23,6 +23,9 @@ BUDGETS = {
     "formats": 30,
     "ranges": 30,
     "sums": 60,
+    "precision": 300,
+    "idioms": 60,
+    "idiom forms": 240,
 }
 
 _spent: dict[str, float] = defaultdict(float)

@@ -42,6 +42,10 @@ def check(
     samples: str | None = None,
     target: str = "onnxruntime-cpu",
     precision: str | None = None,
+    effort: int = 1,
+    tensors: str | None = None,
+    values: str | None = None,
+    cache: bool = True,
     confirm: bool = True,
     seed: int = 0,
     runs: int = 33,
@@ -54,6 +58,10 @@ def check(
     `ranges` maps names of inputs (and of weights) to (low, high) or to a domain such as "one-hot"; `*` stands for all.
     `dims` gives symbolic dimensions a size or a range of sizes. With `confirm`, findings are tried in ONNX Runtime on
     `runs` points of the box, and those that fire are saved in the folder `witnesses`, if one is given.
+
+    `effort` (0 to 3) says how far the analysis looks again at what its first pass cannot prove; `tensors` (smash, partition,
+    expand) and `values` (interval, affine) choose what that first pass keeps. Without `cache`, summaries of weights are
+    neither read from nor written to the user's cache folder.
     """
     from tensorproof.assumptions import Declarations, domain_from_json
     from tensorproof.checking import check as check_model
@@ -61,9 +69,13 @@ def check(
     from tensorproof.frontends.onnx_file import from_proto
     from tensorproof.frontends.onnx_precision import converted, find_precision
     from tensorproof.frontends.reading import read_onnx
+    from tensorproof.ranges.abstraction import chosen
+    from tensorproof.refine.driver import checked_effort
     from tensorproof.targets import find_target
 
     runtime = find_target(target)
+    abstraction = chosen(tensors, values)
+    checked_effort(effort)
     path = str(model) if isinstance(model, str | Path) else None
     proto = read_onnx(model) if isinstance(model, str | Path) else model
     changes: dict[str, str] = {}
@@ -90,7 +102,16 @@ def check(
             data_folder=None if path is None else str(Path(path).resolve().parent),
             progress=None if progress is None else lambda done: progress("confirm", done),
         )
-    report = check_model(graph, declared, runtime, precision=precision, confirm=confirming, progress=progress)
+    report = check_model(
+        graph,
+        declared,
+        runtime,
+        precision=precision,
+        effort=effort,
+        abstraction=abstraction,
+        confirm=confirming,
+        progress=progress,
+    )
     if confirming is not None and confirming.notes:
         report.assumptions["confirm"] = sorted(set(confirming.notes))
     return report

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +17,12 @@ from tensorproof.findings import Coverage, Finding, Location, Report, TrailStep,
 from tensorproof.formats import FLOAT32, Format
 from tensorproof.graph import ABSENT, Model, Node
 from tensorproof.operators.table import RESULT, Hazard
+from tensorproof.ranges.abstraction import FIRST_PASS, Abstraction
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf
-from tensorproof.ranges.grid import Span
-from tensorproof.ranges.propagate import Flow, RangedGraph, Record, Summary, propagate
+from tensorproof.ranges.grid import Shape, Span, largest
+from tensorproof.ranges.propagate import NOTHING_KNOWN, Flow, Known, RangedGraph, Record, Summary, propagate
 from tensorproof.ranges.range import NAN, Range
+from tensorproof.refine.driver import DEFAULT_EFFORT, refine
 from tensorproof.rules.constant_not_finite import CONSTANT_NOT_FINITE
 from tensorproof.rules.constant_overflow import CONSTANT_OVERFLOW
 from tensorproof.rules.rule import Rule
@@ -38,6 +43,8 @@ class Analysis:
     proven_safe_if: Mapping[str, tuple[str, ...]]
     coverage: Coverage
     summaries: Mapping[int, Summary]
+    #: The nodes that the first pass alarmed on and a refinement proved, with the step that did.
+    proven_by: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def analyse(
@@ -45,12 +52,30 @@ def analyse(
     assumptions: Assumptions,
     target: Target,
     *,
-    progress: Callable[[int], None] | None = None,
+    effort: int = DEFAULT_EFFORT,
+    abstraction: Abstraction = FIRST_PASS,
+    progress: Callable[[str, int], None] | None = None,
 ) -> Analysis:
-    """Propagate ranges and collect what they prove. Nothing is executed."""
+    """Propagate ranges and collect what they prove. Nothing is executed.
+
+    The first pass has the precision of `abstraction`; `effort` says how far what still alarms is refined.
+    """
     constants = ConstantRanges(model, assumptions)
-    ranged = propagate(model, input_values(model, assumptions), target, constants=constants, progress=progress)
-    return _Collector(ranged, assumptions, constants).collect()
+    inputs = {number: granulated(value, abstraction) for number, value in input_values(model, assumptions).items()}
+
+    def whole_pass(stage: str, known: Known) -> RangedGraph:
+        step = None if progress is None else partial(progress, stage)
+        return propagate(model, inputs, target, constants=constants, progress=step, abstraction=abstraction, known=known)
+
+    ranged = whole_pass("ranges", NOTHING_KNOWN)
+    refinement = refine(ranged, inputs, constants, abstraction, effort, progress)
+    if refinement.proven_by:
+        ranged = whole_pass("last pass", refinement.known)
+    analysis = _Collector(ranged, assumptions, constants).collect()
+    if not refinement.proven_by:
+        return analysis
+    names = {node.number: node.name for node in model.graph.walk()}
+    return replace(analysis, proven_by={names[number]: step for number, step in refinement.proven_by.items()})
 
 
 def check(
@@ -59,6 +84,8 @@ def check(
     target: Target,
     *,
     precision: str | None = None,
+    effort: int = DEFAULT_EFFORT,
+    abstraction: Abstraction = FIRST_PASS,
     confirm: Callable[[Model, Analysis], Iterable[Finding]] | None = None,
     progress: Callable[[str, int], None] | None = None,
 ) -> Report:
@@ -71,8 +98,7 @@ def check(
     combinations, remarks = resolve(model, declared)
     analyses: list[Analysis] = []
     for assumptions in combinations:
-        step = None if progress is None else lambda done: progress("ranges", done)
-        analyses.append(analyse(model, assumptions, target, progress=step))
+        analyses.append(analyse(model, assumptions, target, effort=effort, abstraction=abstraction, progress=progress))
     scanned = time.perf_counter()
     found: list[tuple[Finding, ...]] = []
     for analysis in analyses:
@@ -100,6 +126,8 @@ def check(
     stated = last.assumptions.to_json(model)
     stated["dimensions"] = {name: sorted({a.assumptions.sizes[name] for a in analyses}) for name in last.assumptions.sizes}
     stated["target"] = f"{target.name}: {target.description}"
+    stated["abstraction"] = described(abstraction, effort, last.summaries)
+    proven_by = {name: step for a in analyses for name, step in a.proven_by.items() if name not in unsafe}
     return Report(
         model=model.name,
         target=target.name,
@@ -109,6 +137,7 @@ def check(
         findings=merged,
         proven_safe=tuple(name for name in safe if name not in conditional),
         proven_safe_if=conditional,
+        proven_by=proven_by,
         times={"ranges": scanned - started, "confirm": time.perf_counter() - scanned},
     )
 
@@ -338,6 +367,33 @@ def _location(node: Node) -> Location | None:
     if node.source is None:
         return Location(module=node.module)
     return Location(node.source.file, node.source.line, node.module or None)
+
+
+def granulated(value: Abstract, abstraction: Abstraction) -> Abstract:
+    """An input with the cells that an abstraction begins with."""
+    if not isinstance(value, Range):
+        return value
+    if abstraction.tensors == "smash":
+        return value.smash()
+    if abstraction.tensors == "expand" and value.has_known_shape and value.size <= abstraction.cells:
+        return value.expand()
+    return value
+
+
+def described(abstraction: Abstraction, effort: int, summaries: Mapping[int, Summary]) -> dict[str, Any]:
+    """How precise an analysis was, for the report; `coarser` counts tensors too large for a cell per element."""
+    stated: dict[str, Any] = {"effort": effort, "tensors": abstraction.tensors, "values": abstraction.values}
+    if abstraction.tensors == "expand":
+        sizes = [summary.shape for summary in summaries.values()]
+        stated["coarser"] = sum(1 for shape in sizes if shape is None or _elements(shape) > abstraction.cells)
+        stated["cells"] = abstraction.cells
+    return stated
+
+
+def _elements(shape: Shape) -> float:
+    """The largest number of elements."""
+    sizes = [largest(size) for size in shape]
+    return math.inf if None in sizes else math.prod(size for size in sizes if size is not None)
 
 
 def input_values(model: Model, assumptions: Assumptions) -> dict[int, Abstract]:

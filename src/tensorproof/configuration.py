@@ -19,6 +19,9 @@ _KEYS = {
     "weights": str,
     "target": str,
     "precision": str,
+    "effort": int,
+    "tensors": str,
+    "values": str,
     "select": list,
     "ignore": list,
     "fail-on": str,
@@ -36,6 +39,9 @@ class Configuration:
     weights: str | None = None
     target: str | None = None
     precision: str | None = None
+    effort: int | None = None
+    tensors: str | None = None
+    values: str | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     fail_on: str | None = None
@@ -87,6 +93,9 @@ def _from_table(table: Mapping[str, Any], path: Path) -> Configuration:
         weights=table.get("weights"),
         target=table.get("target"),
         precision=table.get("precision"),
+        effort=table.get("effort"),
+        tensors=table.get("tensors"),
+        values=table.get("values"),
         select=tuple(map(str, table.get("select", ()))),
         ignore=tuple(map(str, table.get("ignore", ()))),
         fail_on=fail_on,

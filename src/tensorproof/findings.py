@@ -179,6 +179,8 @@ class Report:
     proven_safe: tuple[str, ...]
     proven_safe_if: dict[str, tuple[str, ...]]
     times: dict[str, float] = field(default_factory=dict[str, float])
+    #: The nodes that the first pass alarmed on and a refinement proved, with the step that did.
+    proven_by: dict[str, str] = field(default_factory=dict[str, str])
     suppressed: int = 0
 
     @property
@@ -221,6 +223,7 @@ class Report:
             },
             "proven_safe": list(self.proven_safe),
             "proven_safe_if": {node: list(roots) for node, roots in self.proven_safe_if.items()},
+            "proven_by": dict(self.proven_by),
             "findings": [finding.to_json() for finding in self.findings],
             "suppressed": self.suppressed,
             "time": self.times,

@@ -6,7 +6,8 @@ into a format is exact arithmetic on powers of two; no hardware rounding mode is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import ml_dtypes
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+_INFINITY = np.float32(np.inf)
 Kind = Literal["float", "int", "bool", "string", "complex"]
 
 
@@ -38,27 +40,24 @@ class Format:
     has_nan: bool = False
     has_subnormals: bool = True
 
-    @property
-    def is_float(self) -> bool:
-        return self.kind == "float"
+    #: The following are derived from those above; they are fields because every node asks for some of them.
+    is_float: bool = field(init=False, repr=False, compare=False)
+    is_integer: bool = field(init=False, repr=False, compare=False)
+    #: u = 2**-p: the largest relative error of one rounding to nearest in the normal range.
+    unit_roundoff: float = field(init=False, repr=False, compare=False)
+    smallest_normal: float = field(init=False, repr=False, compare=False)
+    #: The smallest positive number; every result below half of it rounds to zero.
+    smallest_subnormal: float = field(init=False, repr=False, compare=False)
 
-    @property
-    def is_integer(self) -> bool:
-        return self.kind == "int"
-
-    @property
-    def unit_roundoff(self) -> float:
-        """u = 2**-p: the largest relative error of one rounding to nearest in the normal range."""
-        return 2.0**-self.digits if self.is_float else 0.0
-
-    @property
-    def smallest_normal(self) -> float:
-        return 2.0**self.least_exponent
-
-    @property
-    def smallest_subnormal(self) -> float:
-        """The smallest positive number; every result below half of it rounds to zero."""
-        return 2.0 ** (self.least_exponent - self.digits + 1) if self.has_subnormals else self.smallest_normal
+    def __post_init__(self) -> None:
+        floating = self.kind == "float"
+        normal = 2.0**self.least_exponent
+        subnormal = 2.0 ** (self.least_exponent - self.digits + 1) if self.has_subnormals else normal
+        object.__setattr__(self, "is_float", floating)
+        object.__setattr__(self, "is_integer", self.kind == "int")
+        object.__setattr__(self, "unit_roundoff", 2.0**-self.digits if floating else 0.0)
+        object.__setattr__(self, "smallest_normal", normal)
+        object.__setattr__(self, "smallest_subnormal", subnormal)
 
     def quantum(self, values: Array) -> Array:
         """The distance of neighbouring numbers at each value (one ulp), the exponent range unbounded above."""
@@ -66,27 +65,76 @@ class Format:
         # np.frexp gives 0.5 <= |m| < 1, so the exponent of the leading bit is one less; infinities and NaN get exponent 0.
         return np.ldexp(1.0, np.maximum(exponent - 1, self.least_exponent) - self.digits + 1)
 
+    def quantum_at(self, value: float) -> float:
+        """`quantum` of one number."""
+        exponent = math.frexp(value)[1] - 1
+        return math.ldexp(1.0, (exponent if exponent > self.least_exponent else self.least_exponent) - self.digits + 1)
+
     def round_nearest(self, values: Array) -> Array:
         """To nearest, ties to even; values beyond the largest number round past it so that overflow stays visible."""
         if self.name == "float64":
             return values
+        if values.size == 1:
+            return _single(values, self.nearest(values.item()))
+        if self.name == "float32" and (np.abs(values) <= self.high).all():
+            return values.astype(np.float32).astype(np.float64)
         quantum = self.quantum(values)
         return np.rint(values / quantum) * quantum
 
     def round_down(self, values: Array) -> Array:
         if self.name == "float64":
             return values
+        if values.size == 1:
+            return _single(values, self.below(values.item()))
+        if self.name == "float32" and (np.abs(values) < self.high / 2).all():
+            nearest = values.astype(np.float32)
+            exact = nearest.astype(np.float64)
+            return np.where(exact > values, np.nextafter(nearest, -_INFINITY), exact)
         quantum = self.quantum(values)
         return np.floor(values / quantum) * quantum
 
     def round_up(self, values: Array) -> Array:
         if self.name == "float64":
             return values
+        if values.size == 1:
+            return _single(values, self.above(values.item()))
+        if self.name == "float32" and (np.abs(values) < self.high / 2).all():
+            nearest = values.astype(np.float32)
+            exact = nearest.astype(np.float64)
+            return np.where(exact < values, np.nextafter(nearest, _INFINITY), exact)
         quantum = self.quantum(values)
         return np.ceil(values / quantum) * quantum
 
+    def nearest(self, value: float) -> float:
+        """`round_nearest` of one number; infinities and NaN stay."""
+        if value - value != 0.0 or self.digits == 53:
+            return value
+        quantum = self.quantum_at(value)
+        return round(value / quantum) * quantum
+
+    def below(self, value: float) -> float:
+        """`round_down` of one number."""
+        if value - value != 0.0 or self.digits == 53:
+            return value
+        quantum = self.quantum_at(value)
+        return math.floor(value / quantum) * quantum
+
+    def above(self, value: float) -> float:
+        """`round_up` of one number."""
+        if value - value != 0.0 or self.digits == 53:
+            return value
+        quantum = self.quantum_at(value)
+        return math.ceil(value / quantum) * quantum
+
     def __str__(self) -> str:
         return self.name
+
+
+def _single(like: Array, value: float) -> Array:
+    """An array of one element, of the shape of another."""
+    made = np.empty(like.shape)
+    made.fill(value)
+    return made
 
 
 def _floating(

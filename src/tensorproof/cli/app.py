@@ -54,6 +54,16 @@ def check(
     target: Annotated[
         str | None, typer.Option(help="The runtime whose arithmetic is assumed.", show_default="onnxruntime-cpu")
     ] = None,
+    effort: Annotated[
+        int | None, typer.Option(metavar="0..3", help="How far to refine what is not proven at once.", show_default="1")
+    ] = None,
+    tensors: Annotated[
+        str | None, typer.Option(help="Cells of the first pass: smash, partition or expand.", show_default="partition")
+    ] = None,
+    values: Annotated[
+        str | None, typer.Option(help="Values of the first pass: interval or affine.", show_default="interval")
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no summaries of weights between runs.")] = False,
     format: Annotated[str, typer.Option("--format", help="terminal, json, sarif, github or junit.")] = "terminal",
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write the report to a file.")] = None,
     select: Annotated[list[str] | None, typer.Option(metavar="CODES", help="Only these rules, e.g. NUM1,NUM203.")] = None,
@@ -82,6 +92,10 @@ def check(
         weights=weights,
         precision=precision,
         target=target,
+        effort=effort,
+        tensors=tensors,
+        values=values,
+        cache=not no_cache,
         format=format,
         output=output,
         select=_split(select),

@@ -33,6 +33,10 @@ class CheckOptions:
     weights: str | None
     precision: str | None
     target: str | None
+    effort: int | None
+    tensors: str | None
+    values: str | None
+    cache: bool
     format: str
     output: Path | None
     select: tuple[str, ...]
@@ -105,6 +109,10 @@ def _check_one(
         samples=None if options.samples is None else str(options.samples),
         target=options.target or configuration.target or "onnxruntime-cpu",
         precision=options.precision or configuration.precision,
+        effort=options.effort if options.effort is not None else configuration.effort if configuration.effort is not None else 1,
+        tensors=options.tensors or configuration.tensors,
+        values=options.values or configuration.values,
+        cache=options.cache,
         confirm=options.confirm,
         seed=options.seed if options.seed is not None else configuration.seed or 0,
         budget=options.budget,

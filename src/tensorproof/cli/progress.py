@@ -26,7 +26,7 @@ def shown_progress(name: str) -> Generator[Callable[[str, int], None] | None]:
         if now - started < DELAY_SECONDS or now - last < INTERVAL_SECONDS:
             return
         last, shown = now, True
-        unit = "nodes" if stage == "ranges" else "runs"
+        unit = "runs" if stage == "confirm" else "nodes"
         label = "".join(c for c in name if c.isprintable())[:60]
         sys.stderr.write(f"\r\x1b[2K{label}: {stage}, {done} {unit}, {now - started:.0f} s")
         sys.stderr.flush()

@@ -11,6 +11,7 @@ from typing import Any
 
 from tensorproof.graph import Model, Node
 from tensorproof.idioms.structure import Structure
+from tensorproof.operators.table import Bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +20,14 @@ class Claim:
 
     `bound` is called with the call and the ranges of the values named in `reads`, each time that the node is evaluated. It
     gives two numbers (low, high), or a range of the result's shape, or None where it has nothing to say. It holds if
-    no hazard fires in the node or before it.
+    no hazard fires in the node or before it. `norm` is called with the call, the range of the result and the same ranges,
+    and gives a bound on the Euclidean norm of the result (`tensorproof.ranges.norms.Norm`), or None.
     """
 
     idiom: str
     reads: tuple[int, ...]
     bound: Callable[..., Any]
+    norm: Callable[..., Any] | None = None
 
 
 Recogniser = Callable[[Structure, Node], Claim | None]

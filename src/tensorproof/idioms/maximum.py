@@ -1,55 +1,106 @@
-"""Differences to a maximum: x - max(x), and sums of their exponentials."""
+"""Differences and quotients of tensors that are ordered: x - max(x), h - relu(h), p / sum(p), x / (1 + |x|)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tensorproof.graph import ABSENT, Node
+from tensorproof.graph import Node
 from tensorproof.idioms.claims import Claim, idiom
+from tensorproof.idioms.order import Proof, Term, factors, proofs_of, reads_of, stands_over, stripped, total
 from tensorproof.idioms.structure import Structure
 from tensorproof.operators.table import Call
 from tensorproof.ranges.range import Range
 
+__all__ = ["ordered_difference", "ordered_quotient", "stands_over"]
 
-@idiom("Sub")
-def shifted_by_maximum(graph: Structure, node: Node) -> Claim | None:
-    """x - max(x) <= 0, the maximum over any axes.
 
-    The maximum is one of the elements, exactly, and not smaller than any that it was taken over; a difference a - b with
-    a <= b is not positive, and rounding keeps it so (rounding is monotone, and 0 is a number of every format).
+@idiom("Sub", "Add")
+def ordered_difference(graph: Structure, node: Node) -> Claim | None:
+    """a - b <= 0 where a <= b, and >= 0 where a >= b: x - max(x), h - relu(h), (a + b) - inter with inter <= a.
+
+    The order of a and b as computed is shown by `tensorproof.idioms.order`. A difference of ordered numbers has a sign, and
+    rounding keeps it (rounding is monotone, and 0 is a number of every format).
     """
-    x, maximum = node.inputs
-    axes = maximum_over(graph, x, maximum)
-    if axes is None:
+    terms = total(graph, node.outputs[0])
+    assert terms is not None
+    a, b = stripped(graph, terms[0]), stripped(graph, -terms[1])
+    if node.op == "Add" and a.sign > 0 and b.sign < 0:
         return None
-
-    def bound(call: Call, element: Range, largest: Range) -> tuple[float, float] | None:
-        return (-np.inf, 0.0) if stands_over(element, largest, axes) else None
-
-    return Claim("shifted-by-maximum", (x, maximum), bound)
-
-
-def maximum_over(graph: Structure, x: int, maximum: int) -> tuple[int, ...] | None:
-    """The axes if `maximum` is the maximum of `x` over some (none given: all), possibly reshaped; else None."""
-    node = graph.producer(graph.origin(maximum), "ReduceMax")
-    if node is None or not graph.same(node.inputs[0], x):
+    under, over = proofs_of(graph, a, b), proofs_of(graph, b, a)
+    if not under and not over:
         return None
-    axes = graph.axes(node)
-    if axes is None:
-        stated = len(node.inputs) > 1 and node.inputs[1] != ABSENT
-        return None if stated or node.attributes.get("noop_with_empty_axes", 0) else ()
-    return tuple(axes)
+    reads = reads_of((*under, *over), *node.inputs)
+
+    def bound(call: Call, *operands: Range) -> tuple[float, float] | None:
+        ranges = dict(zip(reads, operands))
+        if not ranges[node.inputs[0]].format.is_float:
+            # Differences of integers wrap around.
+            return None
+        size = max(_size(ranges[node.inputs[0]]), _size(ranges[node.inputs[1]]))
+        high, low = _excess(call, under, ranges, size), _excess(call, over, ranges, size)
+        return None if high == np.inf and low == np.inf else (-low, high)
+
+    return Claim("ordered-difference", reads, bound)
 
 
-def stands_over(x: Range, reduced: Range, axes: tuple[int, ...]) -> bool:
-    """Whether a reduction over `axes` (empty: all) meets its own elements when it is broadcast against them.
+def _excess(call: Call, proofs: list[Proof], ranges: dict[int, Range], size: float) -> float:
+    """The least amount by which the smaller of two tensors may exceed the larger, over all proofs that hold."""
+    best = np.inf
+    for proof in proofs:
+        if proof.holds(ranges):
+            slack = proof.slack(call, next(iter(ranges.values())).format)
+            if slack is not None:
+                best = min(best, slack[0] * size + slack[1])
+    return best
 
-    Reshapes keep the order of elements: if the reduction has size 1 along the reduced axes and the size of `x` along
-    all others, each element meets the reduction of its own row.
+
+def _size(x: Range) -> float:
+    return float(x.magnitude().max(initial=0.0))
+
+
+@idiom("Div", "Mul")
+def ordered_quotient(graph: Structure, node: Node) -> Claim | None:
+    """|a / b| <= 1 where |a| <= b: p / sum(p), a / (a + b), x / (1 + |x|), x / max(|x|), x / sqrt(1 + x^2).
+
+    The order of |a| and b as computed is shown by `tensorproof.idioms.order`. A quotient of at most 1 is not rounded above 1,
+    which is a number of every format. A product with the reciprocal rounds twice more, and a reciprocal that is subnormal is
+    off by up to half the smallest number, times b at most.
     """
-    if x.shape is None or reduced.shape is None or not x.has_known_shape or not reduced.has_known_shape:
-        return False
-    rank = len(x.shape)
-    over = {axis % rank for axis in axes} if axes else set(range(rank))
-    expected = tuple(1 if axis in over else size for axis, size in enumerate(x.shape))
-    return (1,) * (rank - len(reduced.shape)) + reduced.shape == expected
+    parts = factors(graph, node)
+    if parts is None:
+        return None
+    a, b, inverted = parts
+    up, down = proofs_of(graph, Term(a), Term(b)), proofs_of(graph, Term(a, -1), Term(b))
+    if not up and not down:
+        return None
+    reads = reads_of((*up, *down), a, b)
+
+    def bound(call: Call, *operands: Range) -> tuple[float, float] | None:
+        ranges = dict(zip(reads, operands))
+        dividend, divisor = ranges[a], ranges[b]
+        if not divisor.format.is_float:
+            return None
+        ends = [_beyond_one(call, proofs, ranges, divisor, inverted) for proofs in (up, down)]
+        low, high = -1.0 - ends[1], 1.0 + ends[0]
+        least, _ = divisor.hull()
+        if least >= 0.0 and not divisor.any_special:
+            span = dividend.hull()
+            low, high = (max(low, 0.0) if span[0] >= 0.0 else low), (min(high, 0.0) if span[1] <= 0.0 else high)
+        return (low, high) if low > -np.inf or high < np.inf else None
+
+    return Claim("ordered-quotient", reads, bound)
+
+
+def _beyond_one(call: Call, proofs: list[Proof], ranges: dict[int, Range], divisor: Range, inverted: bool) -> float:
+    least, largest = divisor.hull()
+    best = np.inf
+    for proof in proofs:
+        slack = proof.slack(call, divisor.format) if proof.holds(ranges) else None
+        if slack is None or (slack[1] and not least > 0.0):
+            continue
+        beyond = slack[0] + (slack[1] / least if slack[1] else 0.0)
+        if inverted:
+            lost = divisor.format.smallest_normal if call.target.flushes_results else divisor.format.smallest_subnormal
+            beyond += (1.0 + beyond) * (3.0 * divisor.format.unit_roundoff + lost * max(largest, 0.0))
+        best = min(best, beyond)
+    return best

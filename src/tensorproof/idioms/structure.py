@@ -97,10 +97,13 @@ class Structure:
         return None
 
     def origin(self, value: int, ops: Iterable[str] = RESHAPING) -> int:
-        """The value behind nodes that only hand on their first operand: reshapes by default."""
+        """The value behind nodes that only hand on their first operand: reshapes by default.
+
+        A Dropout that can be switched to training hands on nothing.
+        """
         while True:
             node = self.producer(value)
-            if node is None or node.domain or node.op not in ops:
+            if node is None or node.domain or node.op not in ops or (node.op == "Dropout" and len(node.inputs) > 2):
                 return value
             value = node.inputs[0]
 

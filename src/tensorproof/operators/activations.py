@@ -51,13 +51,13 @@ def _zero(x: Array) -> Array:
 # -- linear in pieces ------------------------------------------------------------------------------------------------
 
 
-@operator("Relu")
+@operator("Relu", elementwise=True)
 def relu(op: Call, x: Range) -> Range:
     """Increasing and exact; zero below zero."""
     return or_zero(x, monotone(x, lambda v: np.maximum(v, 0.0)))
 
 
-@operator("LeakyRelu", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
+@operator("LeakyRelu", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def leaky_relu(op: Call, x: Range) -> Range:
     """Identity from zero on, alpha x below."""
     alpha = op.attribute("alpha", float(np.float32(0.01)))
@@ -69,7 +69,7 @@ def _scaled(factor: float) -> Curve:
     return lambda x: factor * x
 
 
-@operator("PRelu", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
+@operator("PRelu", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def prelu(op: Call, x: Range, slope: Range) -> Range:
     """Identity from zero on, slope times x below: extremes at the corners of either half."""
 
@@ -95,7 +95,7 @@ def _rectified(x: Array, slope: Array) -> Array:
     return np.where(x < 0, slope * x, x)
 
 
-@operator("ThresholdedRelu")
+@operator("ThresholdedRelu", elementwise=True)
 def thresholded_relu(op: Call, x: Range) -> Range:
     """Identity above alpha, zero elsewhere; exact, with a jump at alpha."""
     alpha = op.attribute("alpha", 1.0)
@@ -104,7 +104,7 @@ def thresholded_relu(op: Call, x: Range) -> Range:
     return or_zero(x, pieces(x, exact(-np.inf, last, _zero), above))
 
 
-@operator("Shrink", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
+@operator("Shrink", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def shrink(op: Call, x: Range) -> Range:
     """Moved by bias towards zero outside [-lambd, lambd], zero inside (ONNX Shrink-9)."""
     if "Shrink" in op.target.evaluates_in_float32 and not _fits_float32(x):
@@ -139,7 +139,7 @@ def _shifted(shift: float, whole: bool) -> Curve:
     return lambda x: np.trunc(x + shift) if whole else x + shift
 
 
-@operator("Clip", steered_by=(1, 2))
+@operator("Clip", steered_by=(1, 2), elementwise=True)
 def clip(op: Call, x: Range, low: Range | None = None, high: Range | None = None) -> Range:
     """min(max, max(x, min)), exact: increasing in all three, max wins where min > max (ONNX Clip-13)."""
     if op.version < 11:
@@ -159,7 +159,7 @@ def clip(op: Call, x: Range, low: Range | None = None, high: Range | None = None
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
-@operator("HardSigmoid", error=PADDED, codomain=(0.0, 1.0))
+@operator("HardSigmoid", error=PADDED, codomain=(0.0, 1.0), elementwise=True)
 def hard_sigmoid(op: Call, x: Range) -> Range:
     """max(0, min(1, alpha x + beta)): monotone."""
     alpha, beta = op.attribute("alpha", float(np.float32(0.2))), op.attribute("beta", 0.5)
@@ -178,7 +178,7 @@ def hard_sigmoid(op: Call, x: Range) -> Range:
 # -- exponential below zero ------------------------------------------------------------------------------------------
 
 
-@operator("Elu", error=PADDED, overflow=ARITHMETIC_OVERFLOW)
+@operator("Elu", error=PADDED, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def elu(op: Call, x: Range) -> Range:
     """Identity above zero; alpha (exp(x) - 1) below, never beyond -alpha."""
     return pieces(x, _exponential_part(op, x.format, op.attribute("alpha", 1.0)), exact(0.0, np.inf, _identity))
@@ -193,7 +193,7 @@ def _exponential_part(op: Call, format: Format, alpha: float, period: float = 1.
     return within(-np.inf, 0.0, lambda v: alpha * np.expm1(v / period), absolute=error, low=min(ends), high=max(ends))
 
 
-@operator("Selu", error=PADDED, overflow=ARITHMETIC_OVERFLOW)
+@operator("Selu", error=PADDED, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def selu(op: Call, x: Range) -> Range:
     """gamma x above zero; gamma alpha (exp(x) - 1) below."""
     alpha = op.attribute("alpha", float(np.float32(1.6732632423543772848)))
@@ -209,7 +209,7 @@ def selu(op: Call, x: Range) -> Range:
     )
 
 
-@operator("Celu", error=PADDED, overflow=ARITHMETIC_OVERFLOW)
+@operator("Celu", error=PADDED, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def celu(op: Call, x: Range) -> Range:
     """Identity above zero; alpha (exp(x / alpha) - 1) below, never beyond -alpha."""
     alpha = op.attribute("alpha", 1.0)
@@ -234,7 +234,7 @@ def softplus_value(x: Array) -> Array:
     return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
 
 
-@operator("Sigmoid", error=PADDED, codomain=(0.0, 1.0))
+@operator("Sigmoid", error=PADDED, codomain=(0.0, 1.0), elementwise=True)
 def sigmoid(op: Call, x: Range) -> Range:
     """Increasing from 0 to 1."""
     u, tiny = x.format.unit_roundoff, least(op, x.format)
@@ -254,7 +254,7 @@ def sigmoid(op: Call, x: Range) -> Range:
     return pieces(x, Piece(-np.inf, 0.0, below_zero), Piece(0.0, np.inf, above_zero))
 
 
-@operator("Softplus", error=PADDED, codomain=(0.0, np.inf))
+@operator("Softplus", error=PADDED, codomain=(0.0, np.inf), elementwise=True)
 def softplus(op: Call, x: Range) -> Range:
     """log(1 + exp(x)): increasing; zero once 1 + exp(x) rounds to 1."""
     # 8u of exp(x), u of the sum, 8u of the logarithm; exp(x) <= 1.5 softplus(x) below zero.
@@ -263,7 +263,7 @@ def softplus(op: Call, x: Range) -> Range:
     return pieces(x, within(-np.inf, np.inf, softplus_value, relative=21 * u, absolute=absolute, low=0.0))
 
 
-@operator("Softsign", error=FAITHFUL, codomain=(-1.0, 1.0))
+@operator("Softsign", error=FAITHFUL, codomain=(-1.0, 1.0), elementwise=True)
 def softsign(op: Call, x: Range) -> Range:
     """x / (1 + |x|): increasing; the sum and the quotient are rounded."""
     return monotone(x, lambda v: v / (1.0 + np.abs(v)))

@@ -19,13 +19,13 @@ from tensorproof.rules.integer_division_by_zero import INTEGER_DIVISION_BY_ZERO
 from tensorproof.rules.modulo_by_zero import MODULO_BY_ZERO
 
 
-@operator("Add", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
+@operator("Add", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def add(op: Call, a: Range, b: Range) -> Range:
     """Increasing in both operands."""
     return binary(a, b, increasing(np.add), np.add)
 
 
-@operator("Sub", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
+@operator("Sub", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def sub(op: Call, a: Range, b: Range) -> Range:
     """Increasing in the first operand, decreasing in the second."""
 
@@ -64,7 +64,7 @@ def _(op: Call, a: Range, b: Range) -> Mask:
     return _absorbed(op, a, b)
 
 
-@operator("Sum", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
+@operator("Sum", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def sum_(op: Call, *operands: Range) -> Range:
     """Increasing in every operand; the additions happen in any order."""
     total = operands[0]
@@ -96,13 +96,13 @@ def _total(terms: Iterable[Array]) -> Array:
     return functools.reduce(np.add, terms)
 
 
-@operator("Mul", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
+@operator("Mul", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def mul(op: Call, a: Range, b: Range) -> Range:
     """Bilinear: extremes at the corners of the box."""
     return binary(a, b, corners(product), np.multiply)
 
 
-@operator("Div", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
+@operator("Div", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def div(op: Call, a: Range, b: Range) -> Range:
     """Monotone in each operand on either side of a zero divisor; integers round towards zero (ONNX Div-14)."""
     if a.format.is_integer:
@@ -156,7 +156,7 @@ def _integer_quotient(la: Array, ha: Array, lb: Array, hb: Array) -> tuple[Array
     return np.trunc(low), np.trunc(high)
 
 
-@operator("Mean", composed_of=(sum_, mul, div))
+@operator("Mean", composed_of=(sum_, mul, div), elementwise=True)
 def mean(op: Call, *operands: Range) -> Range:
     """The sum divided by the number of operands, or multiplied by its reciprocal."""
     total = op.apply(sum_, *operands)
@@ -166,19 +166,24 @@ def mean(op: Call, *operands: Range) -> Range:
     return quotient.join(op.apply(mul, total, Range.constant(reciprocal)))
 
 
-@operator("Neg")
+@operator("Neg", elementwise=True)
 def neg(op: Call, x: Range) -> Range:
     """Decreasing and exact."""
     return monotone(x, np.negative)
 
 
-@operator("Abs")
+@operator("Abs", elementwise=True)
 def abs_(op: Call, x: Range) -> Range:
     """Minimum at 0, exact."""
     return piecewise(x, np.abs, (0.0,))
 
 
-@operator("Mod", error=CORRECT, coarse="where a range of divisors changes the quotient, only the largest bounds the result")
+@operator(
+    "Mod",
+    error=CORRECT,
+    coarse="where a range of divisors changes the quotient, only the largest bounds the result",
+    elementwise=True,
+)
 def mod(op: Call, a: Range, b: Range) -> Range:
     """Linear while the quotient keeps its integer part; else between zero and the divisor.
 
@@ -240,7 +245,7 @@ def _(op: Call, a: Range, b: Range) -> Mask:
     return b.contains(0.0) if b.format.is_integer else False
 
 
-@operator("Max")
+@operator("Max", elementwise=True)
 def max_(op: Call, *operands: Range) -> Range:
     """Increasing in every operand, exact."""
     result = operands[0]
@@ -249,7 +254,7 @@ def max_(op: Call, *operands: Range) -> Range:
     return result
 
 
-@operator("Min")
+@operator("Min", elementwise=True)
 def min_(op: Call, *operands: Range) -> Range:
     """Increasing in every operand, exact."""
     result = operands[0]
@@ -258,25 +263,25 @@ def min_(op: Call, *operands: Range) -> Range:
     return result
 
 
-@operator("Sign")
+@operator("Sign", elementwise=True)
 def sign(op: Call, x: Range) -> Range:
     """Increasing and exact."""
     return or_zero(x, monotone(x, np.sign))
 
 
-@operator("Floor")
+@operator("Floor", elementwise=True)
 def floor(op: Call, x: Range) -> Range:
     """Increasing and exact."""
     return monotone(x, np.floor)
 
 
-@operator("Ceil")
+@operator("Ceil", elementwise=True)
 def ceil(op: Call, x: Range) -> Range:
     """Increasing and exact."""
     return monotone(x, np.ceil)
 
 
-@operator("Round")
+@operator("Round", elementwise=True)
 def round_(op: Call, x: Range) -> Range:
     """Increasing and exact; ties to even (ONNX Round-11)."""
     return monotone(x, np.rint)

@@ -20,7 +20,7 @@ from tensorproof.rules.rule import Rule
 from tensorproof.rules.undefined_cast import UNDEFINED_CAST
 
 
-@operator("Cast", hazards=(CAST_OVERFLOW, UNDEFINED_CAST))
+@operator("Cast", hazards=(CAST_OVERFLOW, UNDEFINED_CAST), elementwise=True)
 def cast(op: Call, x: Range) -> Range:
     """Increasing; floats round to nearest, integers truncate or wrap around, float8 saturates if asked to (ONNX Cast-28)."""
     return _cast(op, x, BY_ONNX_CODE[int(op.attribute("to", FLOAT32.onnx_code))])

@@ -71,7 +71,7 @@ def _less_or_equal(a: Range, b: Range, function: np.ufunc) -> Range:
     return _compared(a, b, function, lambda la, ha, lb, hb: ha <= lb, possible)
 
 
-@operator("Equal")
+@operator("Equal", elementwise=True)
 def equal(op: Call, a: Range, b: Range) -> Range:
     """True for equal points, false for cells that do not meet."""
     return _compared(
@@ -83,38 +83,38 @@ def equal(op: Call, a: Range, b: Range) -> Range:
     )
 
 
-@operator("Less")
+@operator("Less", elementwise=True)
 def less(op: Call, a: Range, b: Range) -> Range:
     """Decided where cells do not overlap."""
     return _less(a, b, np.less)
 
 
-@operator("LessOrEqual")
+@operator("LessOrEqual", elementwise=True)
 def less_or_equal(op: Call, a: Range, b: Range) -> Range:
     """Decided where cells do not overlap."""
     return _less_or_equal(a, b, np.less_equal)
 
 
-@operator("Greater")
+@operator("Greater", elementwise=True)
 def greater(op: Call, a: Range, b: Range) -> Range:
     """Decided where cells do not overlap."""
     return _less(b, a, np.less)
 
 
-@operator("GreaterOrEqual")
+@operator("GreaterOrEqual", elementwise=True)
 def greater_or_equal(op: Call, a: Range, b: Range) -> Range:
     """Decided where cells do not overlap."""
     return _less_or_equal(b, a, np.less_equal)
 
 
-@operator("IsNaN")
+@operator("IsNaN", elementwise=True)
 def is_nan(op: Call, x: Range) -> Range:
     """Decided by the special values of a cell."""
     nan = (x.special & np.uint8(NAN)) != 0
     return _classified(x, nan, (x.low > x.high) & (x.special == NAN))
 
 
-@operator("IsInf")
+@operator("IsInf", elementwise=True)
 def is_inf(op: Call, x: Range) -> Range:
     """Decided by the special values of a cell; the attributes choose the signs (ONNX IsInf-10)."""
     wanted = POSITIVE_INFINITY * bool(op.attribute("detect_positive", 1))
@@ -130,21 +130,21 @@ def _classified(x: Range, possible: Truth, certain: Truth) -> Range:
 # -- logic -----------------------------------------------------------------------------------------------------------
 
 
-@operator("And")
+@operator("And", elementwise=True)
 def and_(op: Call, a: Range, b: Range) -> Range:
     """The smaller truth value."""
     aligned = align(a, b)
     return aligned.result(BOOL, np.minimum(*aligned.lows), np.minimum(*aligned.highs))
 
 
-@operator("Or")
+@operator("Or", elementwise=True)
 def or_(op: Call, a: Range, b: Range) -> Range:
     """The larger truth value."""
     aligned = align(a, b)
     return aligned.result(BOOL, np.maximum(*aligned.lows), np.maximum(*aligned.highs))
 
 
-@operator("Xor")
+@operator("Xor", elementwise=True)
 def xor(op: Call, a: Range, b: Range) -> Range:
     """Decided where both operands are."""
     aligned = align(a, b)
@@ -153,7 +153,7 @@ def xor(op: Call, a: Range, b: Range) -> Range:
     return truth(aligned, decided & (la != lb), ~decided | (la != lb))
 
 
-@operator("Not")
+@operator("Not", elementwise=True)
 def not_(op: Call, x: Range) -> Range:
     """Decreasing."""
     return monotone(x, lambda v: 1.0 - v)
@@ -162,7 +162,7 @@ def not_(op: Call, x: Range) -> Range:
 # -- choice ----------------------------------------------------------------------------------------------------------
 
 
-@operator("Where")
+@operator("Where", elementwise=True)
 def where(op: Call, condition: Range, x: Range, y: Range) -> Range:
     """One operand where the condition is decided, the hull of both elsewhere."""
     result = folded(np.where, condition, x, y)

@@ -20,6 +20,7 @@ from tensorproof.ranges.moving import moved
 from tensorproof.ranges.partial_sums import Sums, report_sum
 from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Flags, Range, align
 from tensorproof.ranges.sums import dot_product, keep_sign, summation_error
+from tensorproof.ranges.weights import Channels, channels, extent, is_large
 from tensorproof.ranges.windows import (
     TABLE_BUDGET,
     Taps,
@@ -82,7 +83,7 @@ def conv_transpose(op: Call, x: Range, w: Range, bias: Range | None = None) -> R
     """Linear in the input and in the weights; each output sums the taps that land on it."""
     group = int(op.attribute("group", 1))
     windows = _transposed_windows(op, x.sizes[2:], w.sizes[2:], op.attribute("pads"))
-    return _weighted_windows(op, x, _adjoint_weights(w, group), bias, windows, group)
+    return _adjoint_windows(op, x, w, bias, windows, group)
 
 
 @operator("ConvTransposeWithDynamicPads", domain="com.microsoft", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
@@ -91,7 +92,7 @@ def conv_transpose_with_dynamic_pads(op: Call, x: Range, w: Range, pads: Range |
     """ConvTranspose with its pads as an input."""
     group = int(op.attribute("group", 1))
     windows = _transposed_windows(op, x.sizes[2:], w.sizes[2:], op.integers("pads", pads))
-    return _weighted_windows(op, x, _adjoint_weights(w, group), bias, windows, group)
+    return _adjoint_windows(op, x, w, bias, windows, group)
 
 
 def _transposed_windows(op: Call, sizes: Sequence[int], kernel: Sequence[int], pads: Sequence[int] | None) -> list[Window]:
@@ -126,6 +127,18 @@ def _transposed_windows(op: Call, sizes: Sequence[int], kernel: Sequence[int], p
             raise NotAnalysed("the padding removes more than the output")
         windows.append(Window(size, int(kernel[axis]), stride, dilation, begin, output, size, transposed=True))
     return windows
+
+
+def _adjoint_windows(op: Call, x: Range, w: Range, bias: Range | None, windows: Sequence[Window], group: int) -> Range:
+    """Sums over what lands on each output, of weights (C, M / group, ...)."""
+    channels_in, filters, *kernel = w.sizes
+    if _by_summary(op, x, w) and channels_in == x.sizes[1] and channels_in % group == 0:
+        assert w.array is not None
+        taps = channels(w.array.reshape(group, channels_in // group, filters, *kernel), (1,))
+        shape = (x.sizes[0], group * filters, *(window.output for window in windows))
+        sums, special = _summarised(x, w, taps.reshaped((shape[1], *kernel)), windows, group)
+        return _from_summary(op, x, sums, special, shape, bias, None, channels_in // group * int(np.prod(kernel, dtype=np.int64)))
+    return _weighted_windows(op, x, _adjoint_weights(w, group), bias, windows, group)
 
 
 def _adjoint_weights(w: Range, group: int) -> Range:
@@ -256,6 +269,10 @@ def _weighted_windows(
         raise NotAnalysed("weights do not fit the channels of the input")
     shape = (x.sizes[0], w.sizes[0], *(window.output for window in windows))
     terms = int(np.prod(w.sizes[1:], dtype=np.int64))
+    if _by_summary(op, x, w):
+        assert w.array is not None
+        sums, flags = _summarised(x, w, channels(w.array, tuple(range(1, w.rank))), windows, group)
+        return _from_summary(op, x, sums, flags, shape, bias, addend, terms)
     x, w, filters, groups, repeats = _shared_channels(x, w, group)
     for axis in range(2, w.rank):
         w = w.refine_fully(axis)
@@ -278,6 +295,87 @@ def _weighted_windows(
     if 0 in shape:
         nothing = np.zeros(tuple(0 if size == 0 else a for size, a in zip(shape, sums.low.shape)))
         return Range(x.format, shape, grid, nothing, nothing)
+    result = Range(x.format, shape, grid, sums.low, sums.high, special)
+    addends = [] if bias is None else [_per_channel(bias, x.rank, shape[1])]
+    return _with_addends(op, result, sums, [*addends, *([] if addend is None else [addend])], terms)
+
+
+def _by_summary(op: Call, x: Range, w: Range) -> bool:
+    """Whether the weights are used by their sums per output channel alone."""
+    return op.abstraction.weights == "channel" and is_large(w.array) and x.array is None and 0 not in x.sizes
+
+
+def _summarised(x: Range, w: Range, fixed: Channels, windows: Sequence[Window], group: int) -> tuple[Sums, Flags | None]:
+    """Sums (batch, filters, 1, ...) where every tap may read any element of its group's channels, padding included.
+
+    Of a transposed convolution `fixed` has one sum per filter and tap, and outputs differ in the taps that reach them.
+    """
+    assert w.array is not None
+    x = x.smash(tuple(range(2, x.rank)))
+    filters = fixed.total.shape[0]
+    low, high = _finite(x)
+    low, high = _of_groups(low, group, np.minimum), _of_groups(high, group, np.maximum)
+    if low.shape[1] > 1:
+        low, high = (np.repeat(a, filters // group, axis=1) for a in (low, high))
+    ones = (1,) * len(windows)
+    if fixed.total.ndim > 1:
+        with_zero = bool(((low <= 0) & (high >= 0)).all())
+        rows = [(taps_on_one_cell(window, with_zero=with_zero).cells >= 0).astype(np.float64) for window in windows]
+        # One entry per pattern of taps that read something, behind the batch and the filters.
+        total, error, absolute, norm = (_over_patterns(a, rows) for a in (fixed.total, fixed.error, fixed.absolute, fixed.norm))
+        fixed = Channels(total, error, absolute, norm)
+    else:
+        if any((window.reads(window.representatives()) < 0).any() for window in windows):
+            low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+        fixed = fixed.reshaped((filters, *ones))
+    ends = extent(w.array)
+    assert ends is not None
+    up, down = ends[0] >= 0.0, ends[1] <= 0.0
+    least, most, magnitude = fixed.times(low, high)
+    sums = Sums(
+        least,
+        most,
+        magnitude,
+        np.broadcast_to(((low >= 0.0) & up) | ((high <= 0.0) & down), least.shape),
+        np.broadcast_to(((low >= 0.0) & down) | ((high <= 0.0) & up), least.shape),
+    )
+    for axis in range(2, least.ndim):
+        sums = sums.joined(axis) if least.shape[axis] > 1 else sums
+    if not x.has_special:
+        return sums, None
+    seen = np.bitwise_or.reduce(x.special, axis=1, keepdims=True)
+    special = np.where(seen & INFINITIES, np.uint8(SPECIALS), seen & np.uint8(NAN))
+    return sums, np.broadcast_to(special, sums.low.shape)
+
+
+def _of_groups(bounds: Array, group: int, hull: np.ufunc) -> Array:
+    """Bounds over (batch, channels, space) merged over the channels of each group."""
+    if bounds.shape[1] == 1 or group == 1 or bounds.shape[1] % group:
+        return hull.reduce(bounds, axis=1, keepdims=True)
+    return hull.reduce(bounds.reshape(bounds.shape[0], group, -1, *bounds.shape[2:]), axis=2)
+
+
+def _over_patterns(taps: Array, rows: Sequence[Array]) -> Array:
+    """Numbers per filter and tap, added up over the taps of each pattern, axis by axis."""
+    for axis, row in enumerate(rows, start=1):
+        taps = np.moveaxis(np.tensordot(taps, row, (axis, 1)), -1, axis)
+    return taps
+
+
+def _from_summary(
+    op: Call,
+    x: Range,
+    sums: Sums,
+    special: Flags | None,
+    shape: tuple[int, ...],
+    bias: Range | None,
+    addend: Range | None,
+    terms: int,
+) -> Range:
+    """The convolution from its sums, with one cell for each image of the batch and filter."""
+    grid: tuple[Cuts, ...] = (x.grid[0], _every(shape[1]), *(None,) * (len(shape) - 2))
+    if 0 in shape:
+        return Range.uniform(shape, x.format, 0.0, 0.0)
     result = Range(x.format, shape, grid, sums.low, sums.high, special)
     addends = [] if bias is None else [_per_channel(bias, x.rank, shape[1])]
     return _with_addends(op, result, sums, [*addends, *([] if addend is None else [addend])], terms)

@@ -21,13 +21,13 @@ from tensorproof.rules.power_outside_domain import POWER_OUTSIDE_DOMAIN
 from tensorproof.rules.sqrt_of_negative import SQRT_OF_NEGATIVE
 
 
-@operator("Exp", error=FAITHFUL, overflow=EXPONENTIAL_OVERFLOW, codomain=(0.0, np.inf))
+@operator("Exp", error=FAITHFUL, overflow=EXPONENTIAL_OVERFLOW, codomain=(0.0, np.inf), elementwise=True)
 def exp(op: Call, x: Range) -> Range:
     """Increasing."""
     return monotone(x, np.exp)
 
 
-@operator("Log", error=FAITHFUL)
+@operator("Log", error=FAITHFUL, elementwise=True)
 def log(op: Call, x: Range) -> Range:
     """Increasing on (0, inf); -inf at zero and NaN below."""
     return monotone(x.clamp(low=x.format.smallest_subnormal), np.log)
@@ -38,7 +38,7 @@ def _(op: Call, x: Range) -> Mask:
     return x.low <= 0
 
 
-@operator("Sqrt", error=CORRECT, codomain=(0.0, np.inf))
+@operator("Sqrt", error=CORRECT, codomain=(0.0, np.inf), elementwise=True)
 def sqrt(op: Call, x: Range) -> Range:
     """Increasing on [0, inf); NaN below zero."""
     return monotone(x.clamp(low=0.0), np.sqrt)
@@ -49,7 +49,7 @@ def _(op: Call, x: Range) -> Mask:
     return x.low < 0
 
 
-@operator("Reciprocal", error=CORRECT, overflow=ARITHMETIC_OVERFLOW)
+@operator("Reciprocal", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def reciprocal(op: Call, x: Range) -> Range:
     """Decreasing on either side of zero."""
     kernel = quotient_away_from(x.format.smallest_subnormal)
@@ -61,7 +61,7 @@ def _(op: Call, x: Range) -> Mask:
     return x.contains(0.0)
 
 
-@operator("Erf", error=FAITHFUL, codomain=(-1.0, 1.0))
+@operator("Erf", error=FAITHFUL, codomain=(-1.0, 1.0), elementwise=True)
 def erf(op: Call, x: Range) -> Range:
     """Increasing from -1 to 1."""
     return monotone(x, erf_value)
@@ -70,7 +70,7 @@ def erf(op: Call, x: Range) -> Range:
 # -- powers ----------------------------------------------------------------------------------------------------------
 
 
-@operator("Pow", error=FAITHFUL, overflow=ARITHMETIC_OVERFLOW)
+@operator("Pow", error=FAITHFUL, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def pow_(op: Call, base: Range, exponent: Range) -> Range:
     """exp(y log x) for positive x: extremes at the corners; negative bases by the parity of integer exponents.
 

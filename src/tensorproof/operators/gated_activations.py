@@ -63,7 +63,7 @@ def _mish(x: Array) -> Array:
     return x * np.tanh(softplus_value(x))
 
 
-@operator("Gelu", error=PADDED)
+@operator("Gelu", error=PADDED, elementwise=True)
 def gelu(op: Call, x: Range) -> Range:
     """x times the normal distribution function, or its approximation by tanh: least at -0.75."""
     u = x.format.unit_roundoff
@@ -80,7 +80,7 @@ def gelu(op: Call, x: Range) -> Range:
     return functools.reduce(Range.join, results)
 
 
-@operator("Swish", error=PADDED)
+@operator("Swish", error=PADDED, elementwise=True)
 def swish(op: Call, x: Range) -> Range:
     """x / (1 + exp(-alpha x)): least at -1.278 / alpha."""
     return _swish(op, x, op.attribute("alpha", 1.0))
@@ -112,7 +112,7 @@ def swiglu(op: Call, a: Range, b: Range) -> Range:
     return op.apply(mul, op.apply(swish, a, alpha=op.attribute("alpha", 1.0)), b)
 
 
-@operator("Mish", error=PADDED)
+@operator("Mish", error=PADDED, elementwise=True)
 def mish(op: Call, x: Range) -> Range:
     """x tanh(log(1 + exp(x))): least at -1.192."""
     u = x.format.unit_roundoff
@@ -121,7 +121,7 @@ def mish(op: Call, x: Range) -> Range:
     return _gated(x, _mish, MISH_MINIMUM, absolute=(2 * u + least(op, x.format)) * reach + 12 * u, relative=32 * u)
 
 
-@operator("HardSwish", error=PADDED)
+@operator("HardSwish", error=PADDED, elementwise=True)
 def hard_swish(op: Call, x: Range) -> Range:
     """x max(0, min(1, x / 6 + 1/2)): least at -1.5, zero below -3, identity above 3."""
     u = x.format.unit_roundoff

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from tensorproof.ranges.folds import onto_grid, product_flags, sum_flags
 from tensorproof.ranges.grid import Cuts, Grid, Shape, Size, broadcast_size, counts, largest, smallest, union
 from tensorproof.ranges.range import CELL_BUDGET, Flags, Range, align
 from tensorproof.ranges.sums import Dot, dot_product, keep_sign, report_partial_overflow, summation_error
+from tensorproof.ranges.weights import channels, extent, is_large
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 
@@ -142,7 +144,7 @@ def _affine(op: Call, a: Range, b: Range, c: Range | None = None, alpha: float =
             raise NotAnalysed("C does not broadcast to the shape of the product")
         empty = aligned.lows[1] > aligned.highs[1]
         low_c, high_c = np.where(empty, 0.0, aligned.lows[1]), np.where(empty, 0.0, aligned.highs[1])
-        dot = Dot(*(onto_grid(part, grid, aligned.grid) for part in dot))
+        dot = _each(dot, lambda part: onto_grid(part, grid, aligned.grid))
         never_finite = onto_grid(never_finite, grid, aligned.grid) | empty
         dot, steps = _plus(dot, *_times(low_c, high_c, _factor(beta, format))), steps + (1 if beta == 1.0 else 3)
         special = sum_flags(aligned.specials[0] | aligned.specials[1])
@@ -166,6 +168,12 @@ def _product(op: Call, a: Range, b: Range) -> _Product:
     """The product of matrices, or of stacks of them: contraction cells are those that refine both operands'."""
     if a.rank < 2 or b.rank < 2:
         raise NotAnalysed("an operand of a matrix product is a scalar")
+    if op.abstraction.weights == "channel":
+        if is_large(b.array) and a.array is None:
+            return _summarised(op, a, b)
+        if is_large(a.array) and b.array is None:
+            mirrored = _summarised(op, _matrices_transposed(b), _matrices_transposed(a))
+            return _mirrored(mirrored)
     a, b = _affordable(a, b)
     assert a.shape is not None and b.shape is not None
     fewest, most = _shared_size(a.shape[-1], b.shape[-2])
@@ -201,6 +209,69 @@ def _product(op: Call, a: Range, b: Range) -> _Product:
     special = product_flags(used_a | used_b)
     never_finite = empty_a.any(axis=-1, keepdims=True) | empty_b.any(axis=-2, keepdims=True)
     return _Product((*batch, a.shape[-2], b.shape[-1]), grid, dot, special, never_finite & (fewest > 0), most)
+
+
+def _summarised(op: Call, a: Range, b: Range) -> _Product:
+    """A @ B by the sums of B's columns: every element of a row of A is taken for any of them."""
+    assert a.shape is not None and b.shape is not None and b.array is not None
+    _, terms = _shared_size(a.shape[-1], b.shape[-2])
+    rank = max(a.rank, b.rank)
+    batch: list[Size] = [1] * (rank - 2)
+    for x in (a, b):
+        for axis, size in enumerate((x.shape or ())[:-2], start=rank - x.rank):
+            batch[axis] = broadcast_size(batch[axis], size)
+    columns = b.sizes[-1]
+    fixed = channels(b.array, (-2,)).reshaped((*b.sizes[:-2], 1, columns))
+    if math.prod(a.cells[:-1]) * columns * max(1, b.size // max(1, terms * columns)) > op.cells:
+        # Rows differ little once their elements are hulls of each other; columns have weights of their own.
+        a = a.smash(tuple(range(a.rank - 1)))
+    a = a.smash((a.rank - 1,))
+    cuts: list[Cuts] = [None] * (rank - 2)
+    for x in (a, b):
+        for axis, size in enumerate((x.shape or ())[:-2], start=rank - x.rank):
+            if size == batch[axis]:
+                cuts[axis] = union(cuts[axis], x.grid[axis - rank + x.rank])
+    grid = (*cuts, a.grid[-2], b.grid[-1])
+    cells = (*cuts[rank - a.rank :], a.grid[-2], None)
+    low, high, special = (onto_grid(part, a.grid, cells) for part in (a.low, a.high, a.special))
+    never_finite = low > high
+    if a.has_special:
+        low, high = np.where(never_finite, 0.0, low), np.where(never_finite, 0.0, high)
+    ends = extent(b.array)
+    assert ends is not None
+    up, down = ends[0] >= 0.0, ends[1] <= 0.0
+    least, most, magnitude = fixed.times(low, high)
+    below, above = fixed.partial_sums(low, high)
+    nonnegative = ((low >= 0.0) & up) | ((high <= 0.0) & down)
+    nonpositive = ((low >= 0.0) & down) | ((high <= 0.0) & up)
+    dot = Dot(least, most, magnitude, nonnegative, nonpositive, below, above)
+    assert a.shape is not None
+    return _Product((*batch, a.shape[-2], columns), grid, dot, product_flags(special), never_finite & (terms > 0), terms)
+
+
+def _matrices_transposed(x: Range) -> Range:
+    """A stack of matrices with each of them transposed."""
+    return _transposed(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2))
+
+
+def _each(dot: Dot, function: Callable[[Any], Any]) -> Dot:
+    """All parts rearranged by one function of an array."""
+    low, high, magnitude, nonnegative, nonpositive, below, above = (function(part) for part in dot)
+    return Dot(low, high, magnitude, nonnegative, nonpositive, below, above)
+
+
+def _mirrored(product: _Product) -> _Product:
+    """B^T A^T as A B."""
+    shape, grid, dot, special, never_finite, terms = product
+    turned = _each(dot, lambda part: np.swapaxes(part, -1, -2))
+    return _Product(
+        (*shape[:-2], shape[-1], shape[-2]),
+        (*grid[:-2], grid[-1], grid[-2]),
+        turned,
+        np.swapaxes(special, -1, -2),
+        np.swapaxes(never_finite, -1, -2),
+        terms,
+    )
 
 
 def _affordable(a: Range, b: Range) -> tuple[Range, Range]:

@@ -32,7 +32,7 @@ from tensorproof.ranges.moving import (
 from tensorproof.ranges.range import CELL_BUDGET, Range
 
 
-@operator("Identity", hands_on=True)
+@operator("Identity", hands_on=True, elementwise=True)
 def identity(op: Call, x: Abstract) -> Abstract:
     """The operand itself."""
     return x

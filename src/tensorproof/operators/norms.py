@@ -17,6 +17,7 @@ from tensorproof.operators.normalisation import EPSILON
 from tensorproof.operators.statistics import STATISTICS, affine, spread_special, stash
 from tensorproof.operators.table import CORRECT, UNDEFINED, Call, operator
 from tensorproof.ranges.folds import normalised_axis
+from tensorproof.ranges.norms import PAD, Norm
 from tensorproof.ranges.range import NAN, SPECIALS, Range
 from tensorproof.ranges.rows import Rows
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
@@ -84,7 +85,12 @@ def normalised_by_norm(
     if special is not None:
         tainted = rows.flatten(special) != 0
         low, high = np.where(tainted, np.minimum(low, 0.0), low), np.where(tainted, np.maximum(high, 0.0), high)
-    return x.replace(rows.restore(low), rows.restore(high), special), rows, floor
+    result = x.replace(rows.restore(low), rows.restore(high), special)
+    if op.abstraction.norms and p <= 2:
+        # Squares that underflow are missing from the sum: each element is still bounded, the row as a whole is not.
+        bound = float(np.where(unclear, np.sqrt(n) * reach, largest * factor).max()) * PAD
+        result.norm = Norm(max(axes), bound, bound if p == 1 and divisor == 1.0 else np.inf)
+    return result, rows, floor
 
 
 @operator(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tensorproof.formats import Array
 from tensorproof.operators.table import Call, operator
 from tensorproof.ranges.cells import Activation, Box, Term, product
+from tensorproof.ranges.gate_weights import Whole
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.recurrence import Inputs, Layer, State, Step, Weights
 from tensorproof.ranges.sums import interval_product
@@ -33,11 +34,11 @@ def rnn(
     initial_h: Range | None = None,
 ) -> tuple[Range, ...]:
     """H = f(X W' + H R' + Wb + Rb), step by step; f is Tanh by default."""
-    layer = Layer(op, 1, ("Tanh",), x, w, r, b, sequence_lens, (initial_h,))
+    layer = Layer(op, 1, ("Tanh",), 0, x, w, r, b, sequence_lens, (initial_h,))
 
     def cell(weights: Weights, functions: Sequence[Activation]) -> Step:
         def step(inputs: Inputs, state: State) -> State:
-            total = layer.arithmetic.total(inputs.term, layer.recurrent(state[0], weights.recurrent), *weights.biases)
+            total = layer.arithmetic.total(inputs.term, weights.recurrent.times(state[0]), *weights.biases)
             return (layer.arithmetic.activated(functions[0], total),)
 
         return step
@@ -56,7 +57,7 @@ def gru(
     initial_h: Range | None = None,
 ) -> tuple[Range, ...]:
     """H = (1 - z) h + z H, a mean of the candidate h and the old state, step by step."""
-    layer = Layer(op, 3, ("Sigmoid", "Tanh"), x, w, r, b, sequence_lens, (initial_h,))
+    layer = Layer(op, 3, ("Sigmoid", "Tanh"), 1, x, w, r, b, sequence_lens, (initial_h,))
     linear = bool(op.attribute("linear_before_reset", 0))
 
     def cell(weights: Weights, functions: Sequence[Activation]) -> Step:
@@ -78,27 +79,30 @@ class _GruCell:
         of_inputs, of_state = weights.biases
         self.gate_biases = of_inputs.units(0, 2 * n), of_state.units(0, 2 * n)
         self.biases = of_inputs.units(2 * n, 3 * n), of_state.units(2 * n, 3 * n)
-        self.weights = [weights.inputs.units(k * n, (k + 1) * n) for k in range(3)]
         known = [f.name for f in functions] == ["sigmoid", "tanh"] and self.arithmetic.clip is None
-        features = weights.inputs.low.shape[0]
-        work = layer.groups * features * n * (1 if linear else n)
-        self.follows_slopes = known and n == layer.hidden and work <= SLOPES
+        work = layer.groups * weights.inputs.rows * n * (1 if linear else n)
+        self.follows_slopes = False
+        if known and n == layer.hidden and work <= SLOPES and not layer.summarises:
+            assert isinstance(weights.inputs, Whole) and isinstance(weights.recurrent, Whole)
+            self.follows_slopes = True
+            self.weights = [weights.inputs.box.units(k * n, (k + 1) * n) for k in range(3)]
+            self.of_state = weights.recurrent.box.units(2 * n, 3 * n)
 
     def __call__(self, inputs: Inputs, state: State) -> State:
         hidden, n = state[0], self.layer.units
-        recurrent = self.layer.recurrent(hidden, self.gates)
+        recurrent = self.gates.times(hidden)
         sums = self.arithmetic.total(inputs.term.units(0, 2 * n), recurrent, *self.gate_biases)
         both = self.arithmetic.activated(self.functions[0], sums)
         update, reset = both.units(0, n), both.units(n, 2 * n)
         of_inputs, of_state = self.biases
         if self.linear:
-            inner = self.arithmetic.total(self.layer.recurrent(hidden, self.candidate), of_state)
+            inner = self.arithmetic.total(self.candidate.times(hidden), of_state)
             terms = (product(reset, inner), of_inputs)
         else:
             inner = self.arithmetic.times(reset, hidden)
-            terms = (self.layer.recurrent(inner, self.candidate), of_state, of_inputs)
+            terms = (self.candidate.times(inner), of_state, of_inputs)
         proposed = self._proposed(inputs.term.units(2 * n, 3 * n), terms)
-        result = self.arithmetic.mixed(update, proposed, hidden)
+        result = self.arithmetic.mixed(update, proposed, hidden, fresh=proposed)
         if not self.follows_slopes or bool((inputs.box.low == inputs.box.high).all()):
             return (result,)
         slopes = self._slopes(hidden, update, reset, proposed, inner)
@@ -111,7 +115,8 @@ class _GruCell:
             biases = [bias.units(0, n) for bias in self.gate_biases]
             share = self.arithmetic.total(gate, recurrent.units(0, n), *biases)
             share = self.arithmetic.activated(self.functions[0], share)
-            mean = self.arithmetic.mixed(share, self._proposed(value, terms), hidden)
+            candidate = self._proposed(value, terms)
+            mean = self.arithmetic.mixed(share, candidate, hidden, fresh=proposed)
             ends.append(mean.high if ends else mean.low)
         low, high = np.maximum(result.low, ends[0] - slack), np.minimum(result.high, ends[1] + slack)
         return (Box(low, high),)
@@ -133,7 +138,7 @@ class _GruCell:
             indirect = _times(_per_input(through_reset), of_reset)
         else:
             left = _times(_per_input(through_reset), of_reset)
-            low, high, _ = interval_product(left.low, left.high, self.candidate.low, self.candidate.high)
+            low, high, _ = interval_product(left.low, left.high, self.of_state.low, self.of_state.high)
             indirect = Box(low, high)
         of_sum = Box(of_value.low + indirect.low, of_value.high + indirect.high)
         first, second = _times(_per_input(by_update), of_update), _times(_per_input(by_sum), of_sum)
@@ -188,13 +193,13 @@ def lstm(
     p: Range | None = None,
 ) -> tuple[Range, ...]:
     """C = f C + i c and H = o h(C), step by step; gates i, o, f may see the memory C through peepholes."""
-    layer = Layer(op, 4, ("Sigmoid", "Tanh", "Tanh"), x, w, r, b, sequence_lens, (initial_h, initial_c), p)
+    layer = Layer(op, 4, ("Sigmoid", "Tanh", "Tanh"), 2, x, w, r, b, sequence_lens, (initial_h, initial_c), p)
     arithmetic, n = layer.arithmetic, layer.units
     coupled = bool(op.attribute("input_forget", 0))
 
     def cell(weights: Weights, functions: Sequence[Activation]) -> Step:
         def sums(inputs: Inputs, hidden: Box) -> tuple[Term, ...]:
-            return inputs.term, layer.recurrent(hidden, weights.recurrent), *weights.biases
+            return inputs.term, weights.recurrent.times(hidden), *weights.biases
 
         def seeing(index: int, terms: Sequence[Term], memory: Box) -> Box:
             """A gate that sees the memory through its peephole."""
@@ -216,7 +221,7 @@ def lstm(
                 value = arithmetic.total(*(term.units(3 * n, 4 * n) for term in terms))
             value = arithmetic.activated(functions[1], value)
             if coupled:
-                updated = arithmetic.mixed(gain, memory, value)
+                updated = arithmetic.mixed(gain, memory, value, fresh=value)
             else:
                 updated = arithmetic.remembered(keep, memory, gain, value)
             output = seeing(1, terms, updated) if output is None else output

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tensorproof.formats import Array, Format
 from tensorproof.operators.activations import least
 from tensorproof.operators.table import CORRECT, RESULT, Call, Mask, operator
+from tensorproof.ranges.norms import Norm
 from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Flags, Range
 from tensorproof.ranges.rows import Rows
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
@@ -98,7 +99,23 @@ def softmax(op: Call, x: Range) -> Range:
     low = np.exp(lower * (1.0 + 1.01 * u) - error) - tiny
     high = np.exp(upper * (1.0 - 1.01 * u) + error) + tiny
     low, high = rows.restore(np.where(low > 0.0, low, 0.0)), rows.restore(np.minimum(high, 1.0))
-    return x.replace(np.where(maskable, 0.0, low), np.where(x.low > x.high, 0.0, high), _special(x, axes, 0))
+    result = x.replace(np.where(maskable, 0.0, low), np.where(x.low > x.high, 0.0, high), _special(x, axes, 0))
+    result.norm = unit_sum(op, x.format, rows.length, axes[-1]) if op.abstraction.norms and axes else None
+    return result
+
+
+def unit_sum(op: Call, format: Format, terms: float, axis: int) -> Norm | None:
+    """What the rows of a softmax sum to, as computed: every exponential is divided by the sum of the same numbers.
+
+    The computed sum is at least (1 - n u) times the exact one. The quotients are rounded; where they are computed as
+    exp(x - max - log(sum)) instead, errors of the argument count u * gap, which average at most log(n).
+    """
+    growth = op.accumulation(format).unit_roundoff * terms
+    if not growth <= 0.25:
+        return None
+    u = format.unit_roundoff
+    total = 1.0 + 1.4 * growth + (16.0 + 4.0 * float(np.log(terms))) * u + terms * FUNCTION_ERROR * least(op, format)
+    return Norm(axis, total, total)
 
 
 @operator("LogSoftmax", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, codomain=(-np.inf, 0.0))

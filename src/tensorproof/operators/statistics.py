@@ -19,6 +19,8 @@ from tensorproof.formats import FLOAT32, Array, Format
 from tensorproof.operators.activations import least, rounded
 from tensorproof.operators.table import RESULT, UNDEFINED, Call
 from tensorproof.ranges.elementwise import binary, corners, increasing, product
+from tensorproof.ranges.grid import largest
+from tensorproof.ranges.norms import PAD, Norm, broadcast_norm, largest_magnitude
 from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Flags, Range
 from tensorproof.ranges.rows import Rows
 from tensorproof.ranges.standardise import standardised, variance_bounds
@@ -136,7 +138,14 @@ def normalise(
         bound = 1.01 * reach / np.sqrt(max(min(epsilon, rounded(epsilon, format)), format.smallest_subnormal))
         low, high = np.where(np.isinf(found.stretch), -bound, low), np.where(np.isinf(found.stretch), bound, high)
     low, high = np.where(found.overflow, np.minimum(low, 0.0), low), np.where(found.overflow, np.maximum(high, 0.0), high)
-    return x.replace(rows.restore(low), rows.restore(high), spread_special(rows)), rows, found
+    result = x.replace(rows.restore(low), rows.restore(high), spread_special(rows))
+    if op.abstraction.norms:
+        # sum((d - e)^2) = n (v + e^2): the common error of the mean does not make a row longer than sqrt(n).
+        bound = np.sqrt(n) * float(factor.max()) * PAD
+        if folded:
+            bound += np.sqrt(n) * float((4.0 * format.unit_roundoff * reach * (1.0 + found.relative) / np.sqrt(found.floor)).max())
+        result.norm = Norm(max(axes), float(bound))
+    return result, rows, found
 
 
 def spread_special(rows: Rows) -> Flags | None:
@@ -155,11 +164,29 @@ def affine(op: Call, y: Range, scale: Range, bias: Range | None = None, *, ampli
     result = binary(y, scale, corners(product), np.multiply, y.format)
     pad = 2.02 * u * result.magnitude() + eta
     result = result.replace(result.low - pad, result.high + pad, result.special)
+    norm = affine_norm(y, scale, bias, u, eta)
     if bias is None:
+        result.norm = norm
         return result
     high = y.format.high * (1.0 + u / 2)
     outside = (result.magnitude() > high) & (result.low <= result.high)
     if outside.any():
         op.report(ARITHMETIC_OVERFLOW, RESULT, result, outside, gives=INFINITIES)
         result = result.clamp(-high, high)
-    return binary(result, bias, increasing(np.add), np.add, y.format)
+    result = binary(result, bias, increasing(np.add), np.add, y.format)
+    result.norm = norm
+    return result
+
+
+def affine_norm(y: Range, scale: Range, bias: Range | None, u: float, eta: float) -> Norm | None:
+    """The norm of scale * y + bias where y has one, the product rounded with an error of 2.02 u |product| + eta."""
+    if y.norm is None or y.shape is None or y.has_special or scale.has_special:
+        return None
+    length = largest(y.shape[y.norm.axis])
+    if length is None:
+        return None
+    norm = y.norm.scaled(largest_magnitude(scale) * (1.0 + 2.02 * u)).plus(eta, length)
+    if bias is None:
+        return norm
+    addend, total = broadcast_norm(bias, y.shape, norm.axis)
+    return Norm(norm.axis, (norm.bound + addend) * PAD, (norm.total + total) * PAD)

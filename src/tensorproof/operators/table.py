@@ -23,7 +23,7 @@ import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +37,12 @@ from tensorproof.rules.invalid_operation_on_infinity import INVALID_ON_INFINITY
 from tensorproof.rules.rule import Rule
 from tensorproof.targets import IEEE, FunctionError, Target
 
+if TYPE_CHECKING:
+    from tensorproof.ranges.norms import Norm
+
 Mask: TypeAlias = npt.NDArray[np.bool_] | bool
 Block: TypeAlias = Callable[..., Any]
+NormRule: TypeAlias = "Callable[..., Norm | None]"
 #: Ends that a computed result keeps: numbers, or arrays over its elements' cells given as a range of the same shape.
 Bound: TypeAlias = tuple[float, float] | Range
 
@@ -112,7 +116,18 @@ class Operator:
     declared: tuple[Rule, ...]
     steered_by: tuple[int, ...] = ()
     hands_on: bool = False
+    elementwise: bool = False
     hazards: list[HazardCondition] = field(default_factory=list[HazardCondition])
+    norm_rule: NormRule | None = None
+
+    def norm(self, rule: NormRule) -> NormRule:
+        """Declare how norms pass: what the call, the result's range and the operands say about the norm of the result.
+
+        Like a block, the rule speaks of exact arithmetic, and adds what the block's own steps may err. For operators with
+        several results it holds for each of them that is floating.
+        """
+        self.norm_rule = rule
+        return rule
 
     def hazard(self, rule: Rule, *, gives: int, operand: int = 0) -> Callable[[Callable[..., Mask]], Callable[..., Mask]]:
         """Declare a hazard: the function says for which cells of the operand it can fire."""
@@ -164,12 +179,14 @@ def operator(
     hazards: Sequence[Rule] = (),
     steered_by: Sequence[int] = (),
     hands_on: bool = False,
+    elementwise: bool = False,
 ) -> Callable[[Block], Operator]:
     """Enter an operator into the table.
 
     `hazards` declares rules that the block reports itself through `Call.report`. `steered_by` names the operands that
     decide shapes, indices or iterations: they, and all that they are made from, are analysed element by element.
     `hands_on` says that a range which the block gives back unchanged is the operand's own tensor, not only its bounds.
+    `elementwise` says that each element of the result depends on one element of each operand, by NumPy's broadcasting.
     """
 
     def enter(block: Block) -> Operator:
@@ -190,6 +207,7 @@ def operator(
             tuple(hazards),
             tuple(steered_by),
             hands_on,
+            elementwise,
         )
         _TABLE[key] = entry
         return entry
@@ -225,6 +243,8 @@ class Call:
         "bounds",
         "cells",
         "hazards",
+        "impossible",
+        "never",
         "operator",
         "output_formats",
         "outputs",
@@ -258,6 +278,9 @@ class Call:
         self.cells = abstraction.cells if cells is None else cells
         #: What is known of each result as computed, beside what the block finds out (idioms, earlier refinements).
         self.bounds = bounds
+        #: Rules, by code, that cannot fire in this call, and special values that its first result never has.
+        self.impossible: frozenset[str] = frozenset()
+        self.never = 0
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """The value of an attribute (numbers, text, lists of them, arrays, graphs), or the default."""
@@ -284,7 +307,7 @@ class Call:
 
     def report(self, rule: Rule, operand: int, value: Range, mask: Mask, *, gives: int) -> None:
         """Record a hazard on the cells of `value` that `mask` marks (nothing if it marks none)."""
-        if not np.any(mask):
+        if rule.code in self.impossible or not np.any(mask):
             return
         low, high = value.low, value.high
         if isinstance(mask, np.ndarray) and mask.shape == low.shape:
@@ -316,6 +339,8 @@ def evaluate(call: Call, operands: Sequence[Abstract | None]) -> Any:
     """
     entry = call.operator
     for hazard in entry.hazards:
+        if hazard.rule.code in call.impossible:
+            continue
         mask = hazard.condition(call, *operands)
         if np.any(mask):
             index = hazard.operand
@@ -337,7 +362,14 @@ def _complete(call: Call, result: Any, operands: Sequence[Abstract | None], boun
         return result
     if not call.operator.hands_on and result.array is None and any(result is x for x in operands):
         result = result.bare()
+    if call.operator.norm_rule is not None and call.abstraction.norms:
+        result = _with_norm(call, result, operands)
     result = _finish(call, result, bound)
+    if result.any_special & call.never:
+        # A cell of nothing else stays as it is: only a hazard that was cut off can have left it.
+        special = result.special & np.uint8(~call.never & 0xFF)
+        special = np.where((result.low > result.high) & (special == 0), result.special, special)
+        result = result.replace(result.low, result.high, special)
     if not result.any_special & NAN or any(isinstance(x, Range) and x.any_special & NAN for x in operands):
         return result
     # No operand was NaN: infinities that are legal met in a way that is not.
@@ -345,6 +377,19 @@ def _complete(call: Call, result: Any, operands: Sequence[Abstract | None], boun
     if not any(hazard.gives & (NAN | UNDEFINED) for hazard in call.hazards):
         call.report(INVALID_ON_INFINITY, RESULT, result, made, gives=NAN)
     return result.replace(result.low, result.high, result.special & np.uint8(INFINITIES))
+
+
+def _with_norm(call: Call, result: Range, operands: Sequence[Abstract | None]) -> Range:
+    """The result with the norm that its operator's rule finds, unless the block itself knew one."""
+    rule = call.operator.norm_rule
+    if result.norm is not None or result.array is not None or result.shape is None or not result.format.is_float:
+        return result
+    if rule is None or result.has_special or any(result is x for x in operands):
+        return result
+    norm = rule(call, result, *operands)
+    if norm is not None and min(norm.bound, norm.total) < np.inf:
+        result.norm = norm
+    return result
 
 
 def _finish(call: Call, x: Range, bound: Bound | None) -> Range:
@@ -355,9 +400,9 @@ def _finish(call: Call, x: Range, bound: Bound | None) -> Range:
     if entry.error is EXACT and not call.target.flushes_results:
         if x.array is not None:
             return x
-        return (x if bound is None else _within(x, bound)).limit(call.cells)
+        return (x if bound is None else within(x, bound)).limit(call.cells)
     if not x.format.is_float:
-        return _wrap(x if bound is None else _within(x, bound)).limit(call.cells)
+        return _wrap(x if bound is None else within(x, bound)).limit(call.cells)
     low, high = _round_outward(call, x)
     if entry.codomain is not None:
         overshoot = call.target.function_errors.get(entry.name, _NO_EXTRA).overshoot
@@ -370,7 +415,7 @@ def _finish(call: Call, x: Range, bound: Bound | None) -> Range:
         low, high = np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
     result = x.replace(low, high, x.special if x.has_special else None)
     if bound is not None:
-        result = _within(result, bound)
+        result = within(result, bound)
     return _cut_overflow(call, result).limit(call.cells)
 
 
@@ -401,7 +446,7 @@ def _rounding_error(call: Call, format: Format) -> tuple[float, float]:
     return 2.0 * ulps * format.unit_roundoff * (1.0 + 2.0**-20), error.absolute + extra.absolute + (ulps + 1.0) * lost
 
 
-def _within(x: Range, bound: Bound) -> Range:
+def within(x: Range, bound: Bound) -> Range:
     """The values of a range that also lie in a bound; where a bound misses a cell altogether, the cell stays as it is."""
     if isinstance(bound, Range):
         if bound.shape != x.shape:

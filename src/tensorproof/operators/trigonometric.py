@@ -39,13 +39,13 @@ def _wave(x: Range, function: np.ufunc, maximum: float) -> Range:
     return result.replace(low, high, result.special)
 
 
-@operator("Sin", error=FAITHFUL, codomain=(-1.0, 1.0))
+@operator("Sin", error=FAITHFUL, codomain=(-1.0, 1.0), elementwise=True)
 def sin(op: Call, x: Range) -> Range:
     """Between its values at the ends, and 1 or -1 where a cell holds an odd multiple of pi/2."""
     return _wave(x, np.sin, np.pi / 2)
 
 
-@operator("Cos", error=FAITHFUL, codomain=(-1.0, 1.0))
+@operator("Cos", error=FAITHFUL, codomain=(-1.0, 1.0), elementwise=True)
 def cos(op: Call, x: Range) -> Range:
     """Between its values at the ends, and 1 or -1 where a cell holds a multiple of pi."""
     return _wave(x, np.cos, 0.0)
@@ -61,6 +61,7 @@ _LARGEST_TANGENT = {"float64": 2.1334853857537041e18, "float32": 6.192834e8, "fl
     error=FAITHFUL,
     overflow=ARITHMETIC_OVERFLOW,
     coarse="the tangent beside a pole is as large as the format's numbers come near it",
+    elementwise=True,
 )
 def tan(op: Call, x: Range) -> Range:
     """Increasing between poles; across one, as large as the numbers of the format come near it."""
@@ -92,13 +93,13 @@ def _outside_unit(op: Call, x: Range) -> npt.NDArray[np.bool_]:
     return (x.low < -1) | (x.high > 1)
 
 
-@operator("Asin", error=FAITHFUL)
+@operator("Asin", error=FAITHFUL, elementwise=True)
 def asin(op: Call, x: Range) -> Range:
     """Increasing on [-1, 1]; NaN outside."""
     return monotone(x.clamp(-1.0, 1.0), np.arcsin)
 
 
-@operator("Acos", error=FAITHFUL, codomain=(0.0, np.inf))
+@operator("Acos", error=FAITHFUL, codomain=(0.0, np.inf), elementwise=True)
 def acos(op: Call, x: Range) -> Range:
     """Decreasing on [-1, 1]; NaN outside."""
     return monotone(x.clamp(-1.0, 1.0), np.arccos)
@@ -108,7 +109,7 @@ asin.hazard(INVERSE_OUTSIDE_DOMAIN, gives=NAN)(_outside_unit)
 acos.hazard(INVERSE_OUTSIDE_DOMAIN, gives=NAN)(_outside_unit)
 
 
-@operator("Atan", error=FAITHFUL)
+@operator("Atan", error=FAITHFUL, elementwise=True)
 def atan(op: Call, x: Range) -> Range:
     """Increasing."""
     return monotone(x, np.arctan)
@@ -117,31 +118,31 @@ def atan(op: Call, x: Range) -> Range:
 # -- hyperbolic ------------------------------------------------------------------------------------------------------
 
 
-@operator("Tanh", error=FAITHFUL, codomain=(-1.0, 1.0))
+@operator("Tanh", error=FAITHFUL, codomain=(-1.0, 1.0), elementwise=True)
 def tanh(op: Call, x: Range) -> Range:
     """Increasing from -1 to 1."""
     return monotone(x, np.tanh)
 
 
-@operator("Sinh", error=FAITHFUL, overflow=EXPONENTIAL_OVERFLOW)
+@operator("Sinh", error=FAITHFUL, overflow=EXPONENTIAL_OVERFLOW, elementwise=True)
 def sinh(op: Call, x: Range) -> Range:
     """Increasing."""
     return monotone(x, np.sinh)
 
 
-@operator("Cosh", error=FAITHFUL, overflow=EXPONENTIAL_OVERFLOW, codomain=(1.0, np.inf))
+@operator("Cosh", error=FAITHFUL, overflow=EXPONENTIAL_OVERFLOW, codomain=(1.0, np.inf), elementwise=True)
 def cosh(op: Call, x: Range) -> Range:
     """Least at 0, where it is 1."""
     return piecewise(x, np.cosh, (0.0,))
 
 
-@operator("Asinh", error=FAITHFUL)
+@operator("Asinh", error=FAITHFUL, elementwise=True)
 def asinh(op: Call, x: Range) -> Range:
     """Increasing."""
     return monotone(x, np.arcsinh)
 
 
-@operator("Acosh", error=FAITHFUL, codomain=(0.0, np.inf))
+@operator("Acosh", error=FAITHFUL, codomain=(0.0, np.inf), elementwise=True)
 def acosh(op: Call, x: Range) -> Range:
     """Increasing from 1 on; NaN below."""
     return monotone(x.clamp(low=1.0), np.arccosh)
@@ -152,7 +153,7 @@ def _(op: Call, x: Range) -> Mask:
     return x.low < 1
 
 
-@operator("Atanh", error=FAITHFUL)
+@operator("Atanh", error=FAITHFUL, elementwise=True)
 def atanh(op: Call, x: Range) -> Range:
     """Increasing inside (-1, 1); infinite at the ends, NaN outside."""
     last = 1.0 - x.format.unit_roundoff

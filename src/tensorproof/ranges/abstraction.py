@@ -6,8 +6,10 @@ precision for what still alarms (`tensorproof.refine`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from tensorproof.errors import ConfigurationError
 
 Tensors = Literal["smash", "partition", "expand"]
 Values = Literal["interval", "affine"]
@@ -36,4 +38,29 @@ class Abstraction:
 #: One pass with the whole precision of its domains.
 PRECISE = Abstraction()
 #: Where `check` begins: about the cost of one forward pass.
-FIRST_PASS = Abstraction(weights="channel", cells=1 << 12)
+FIRST_PASS = Abstraction(weights="channel", cells=1 << 6)
+
+#: With one cell per element, larger tensors are coarser; the report counts them.
+EXPANDED_CELLS = 1 << 16
+
+
+def chosen(tensors: str | None = None, values: str | None = None) -> Abstraction:
+    """The abstraction that the first pass has where the user chooses how tensors and values are described."""
+    abstraction = FIRST_PASS
+    match tensors:
+        case None | "partition":
+            pass
+        case "smash":
+            abstraction = replace(abstraction, tensors="smash", cells=1)
+        case "expand":
+            abstraction = replace(abstraction, tensors="expand", weights="exact", cells=EXPANDED_CELLS)
+        case _:
+            raise ConfigurationError(f"tensors {tensors!r}: write {', '.join(get_args(Tensors))}")
+    match values:
+        case None | "interval":
+            pass
+        case "affine":
+            abstraction = replace(abstraction, values="affine")
+        case _:
+            raise ConfigurationError(f"values {values!r}: write {' or '.join(get_args(Values))}")
+    return abstraction

@@ -1,20 +1,308 @@
-"""Affine forms: elements of a tensor as sums of multiples of symbols that other tensors share."""
+"""Affine forms: elements of a tensor as sums of multiples of the elements of other tensors.
+
+A symbol is a whole tensor: its elements are unknown numbers within a range. A term is a view of a symbol (moved, repeated or
+summed elements) with an interval as its coefficient per cell, and a form is an interval plus a sum of terms:
+
+    x[i] = centre[i] + sum over k of coefficient_k[i] * term_k[i]      for every element i.
+
+Terms of the same symbol under the same view are the same numbers: their coefficients add up, which is how x - x becomes 0.
+This is what DEBAR keeps of affine relations (Zhang et al., Detecting numerical bugs in neural network architectures,
+ESEC/FSE 2020, section 4.2), with two differences. Relations hold for what is computed, not for real numbers: every rounding
+is a symbol of its own, which cancels only against the same rounding of the same tensor. And its axioms on the parts of a
+number, x = max(x, 0) - max(-x, 0), are kept as a second way to write the symbol of a maximum (`Hinge`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from typing import NamedTuple, TypeAlias
 
-from tensorproof.ranges.range import Range
+import numpy as np
+
+from tensorproof.formats import FLOAT64
+from tensorproof.ranges.fields import (
+    ONE,
+    ZERO,
+    Field,
+    added,
+    bounds_of,
+    is_zero,
+    midpoint,
+    multiplied,
+    negated,
+    reciprocal,
+)
+from tensorproof.ranges.range import CELL_BUDGET, Range, align
+from tensorproof.ranges.views import Broadcast, Map, Sizes, Sliced, Summed, View, followed, shape_after, sliced_shape
+
+#: Forms of more terms are forgotten, after all that stand for roundings were put into the centre.
+MOST_TERMS = 12
+#: A form with more maxima than this is not rewritten by each of them.
+_MOST_HINGES = 4
+
+_numbers = count()
 
 
-@dataclass(frozen=True, slots=True)
+class Symbol:
+    """One tensor, known by its identity. Its range is made when it is asked for."""
+
+    __slots__ = ("_arguments", "_ranges", "_source", "hinge", "is_rounding", "number", "parts", "shape")
+
+    def __init__(self, shape: Sizes, source: Range | Callable[[], Range], *, is_rounding: bool = False) -> None:
+        self.shape = shape
+        self.number = next(_numbers)
+        self.is_rounding = is_rounding
+        #: The second way to write a symbol that is the positive part of something.
+        self.hinge: Hinge | None = None
+        #: What a tensor is joined from, along an axis: where each part starts and ends, and its form.
+        self.parts: tuple[int, tuple[tuple[int, int, Form], ...]] | None = None
+        self._source = source
+        self._ranges: dict[View, Range] = {}
+        self._arguments: dict[View, Form | None] = {}
+
+    def range(self, view: View) -> Range:
+        """The bounds of a view of the tensor."""
+        known = self._ranges.get(view)
+        if known is None:
+            if view:
+                known = view[-1](self.range(view[:-1]))
+            else:
+                known = self._source if isinstance(self._source, Range) else self._source()
+            self._ranges[view] = known
+        return known
+
+    def argument(self, view: View) -> Form | None:
+        """What a view of this symbol is the positive part of (or the sum of positive parts of); None if it is of nothing."""
+        if self.hinge is None:
+            return None
+        if view not in self._arguments:
+            summed = any(isinstance(step, Summed) for step in view)
+            self._arguments[view] = None if summed and not self.hinge.form.is_uniform else self.hinge.form.viewed_as(view)
+        return self._arguments[view]
+
+
+Key: TypeAlias = tuple[Symbol, View]
+
+
+class Hinge(NamedTuple):
+    """max(d, 0) = d + max(-d, 0): the form of d, and the symbol of max(-d, 0)."""
+
+    form: Form
+    rest: Symbol
+
+
 class Form:
-    """An affine form per cell."""
+    """The elements of one tensor as an affine form. Immutable."""
+
+    __slots__ = ("_maxima", "centre", "is_related", "shape", "terms")
+
+    def __init__(self, shape: Sizes, centre: Field, terms: Mapping[Key, Field], *, is_related: bool = False) -> None:
+        self.shape = shape
+        self.centre = centre
+        self.terms = terms
+        #: Whether terms met that are not independent: only then can the form know more than the intervals it is made from.
+        self.is_related = is_related
+        #: Symbols of max(this - other, 0) that were made before, by the other form.
+        self._maxima: dict[Form | None, Symbol] = {}
+
+    @classmethod
+    def symbol(cls, symbol: Symbol) -> Form:
+        return cls(symbol.shape, ZERO, {(symbol, ()): ONE})
+
+    # -- what the engine asks ------------------------------------------------------------------------------------------
 
     def tighten(self, x: Range) -> Range:
-        """The range where no element lies outside of the bounds of its form; it keeps the form."""
+        """The range where no element lies outside of the bounds of its form."""
+        if not self.is_related:
+            return x
+        for form in self._rewritten():
+            bounds = form.bounds()
+            if isinstance(bounds, tuple):
+                low, high = np.maximum(x.low, bounds[0]), np.minimum(x.high, bounds[1])
+            else:
+                aligned = align(x, bounds)
+                if aligned.shape != x.shape or aligned.lows[0].size > 4 * CELL_BUDGET:
+                    continue
+                x = aligned.result(x.format, aligned.lows[0], aligned.highs[0])
+                low, high = np.maximum(x.low, aligned.lows[1]), np.minimum(x.high, aligned.highs[1])
+            # What misses a cell altogether holds only if a hazard fired that was cut off there.
+            missed = low > high
+            x = x.replace(np.where(missed, x.low, low), np.where(missed, x.high, high), None)
         return x
 
     def rounded(self, x: Range, relative: float, absolute: float) -> Form | None:
         """The form of x after each element was rounded: an error of relative * |element| + absolute, a fresh symbol."""
+        if relative == 0.0 == absolute:
+            return _limited(self)
+
+        def error() -> Range:
+            radius = np.nextafter(relative * x.magnitude() + absolute, np.inf) * (1.0 + 2.0**-50)
+            return Range(FLOAT64, x.shape, x.grid, -radius, radius)
+
+        rounding = Symbol(self.shape, error, is_rounding=True)
+        return _limited(Form(self.shape, self.centre, {**self.terms, (rounding, ()): ONE}))
+
+    def bounds(self) -> Field:
+        """The bounds of all elements."""
+        total = self.centre
+        for (symbol, view), coefficient in self.terms.items():
+            total = added(total, multiplied(coefficient, bounds_of(symbol.range(view))))
+        return total
+
+    # -- other ways to write it ----------------------------------------------------------------------------------------
+
+    def _rewritten(self) -> list[Form]:
+        """The form itself, and what becomes of it by the axioms of the maxima in it: one by one, and all of them."""
+        maxima = self._hinges()
+        forms = [self, *(self._without(key) for key in maxima[:_MOST_HINGES])]
+        if len(maxima) > 1:
+            every = self
+            for _ in range(2 * _MOST_HINGES):
+                left = [key for key in every._hinges() if key in maxima or key not in self.terms]
+                if not left:
+                    break
+                every = every._without(left[0])
+            forms.append(every)
+        return forms
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether each term has one coefficient for all elements."""
+        return all(isinstance(coefficient, tuple) for coefficient in self.terms.values())
+
+    @property
+    def has_related_maxima(self) -> bool:
+        return bool(self._hinges())
+
+    def _hinges(self) -> list[Key]:
+        """Terms that are maxima of something that other terms stand for as well, the newest first."""
+        found: list[Key] = []
+        for symbol, view in self.terms:
+            argument = symbol.argument(view)
+            if argument is not None and not argument.terms.keys().isdisjoint(self.terms):
+                found.append((symbol, view))
+        return sorted(found, key=lambda key: -key[0].number)
+
+    def _without(self, key: Key) -> Form:
+        """The same numbers with a multiple of 0 = d + max(-d, 0) - max(d, 0) added, so that a term of d cancels."""
+        symbol, view = key
+        argument = symbol.argument(view)
+        assert symbol.hinge is not None and argument is not None
+        common = next(term for term in argument.terms if term in self.terms)
+        slope = reciprocal(midpoint(argument.terms[common]))
+        if slope is None:
+            return self
+        # Any multiple keeps the numbers: that its factor is rounded does no harm.
+        times = midpoint(negated(multiplied(midpoint(self.terms[common]), slope)))
+        rest = Form.symbol(symbol.hinge.rest).viewed_as(view)
+        return combined(
+            self.shape, [(ONE, self), (times, argument), (times, rest), (negated(times), Form(self.shape, ZERO, {key: ONE}))]
+        )
+
+    # -- movement ------------------------------------------------------------------------------------------------------
+
+    def viewed(self, step: Map) -> Form:
+        """The form after its tensor went through a linear map; sums need coefficients that are the same for all elements."""
+        if isinstance(step, Broadcast):
+            # Terms that have fewer axes, or axes of size 1, are repeated wherever they are read.
+            return Form(step.shape, self.centre, self.terms)
+        parts: list[tuple[Field, Form]] = [(ONE, Form(step.shape, _moved(self.centre, self.shape, step), {}))]
+        for (symbol, view), coefficient in self.terms.items():
+            if shape_after(symbol.shape, view) != self.shape:
+                view = followed(symbol.shape, view, Broadcast(self.shape))
+            view = followed(symbol.shape, view, step)
+            form = _part(symbol, view) or Form(step.shape, ZERO, {(symbol, view): ONE})
+            if isinstance(step, Summed):
+                assert isinstance(coefficient, tuple)
+                parts.append((coefficient, form))
+            else:
+                parts.append((_moved(coefficient, self.shape, step), form))
+        return combined(step.shape, parts)
+
+    def viewed_as(self, view: View) -> Form:
+        """The form after all maps of a view."""
+        form = self
+        for step in view:
+            form = form.viewed(step)
+        return form
+
+    def maximum(self, other: Form | None, make: Callable[[], tuple[Form, Range]]) -> Symbol:
+        """The symbol of max(this - other, 0), other than before made from the form and the bounds of the difference."""
+        known = self._maxima.get(other)
+        if known is None:
+            form, difference = make()
+            low, high = difference.low, difference.high
+            shape = form.shape
+            known = Symbol(shape, difference.replace(np.maximum(low, 0.0), np.maximum(high, 0.0), None))
+            rest = Symbol(shape, difference.replace(np.maximum(-high, 0.0), np.maximum(-low, 0.0), None))
+            known.hinge = Hinge(form, rest)
+            self._maxima[other] = known
+        return known
+
+
+def combined(shape: Sizes, parts: Iterable[tuple[Field, Form]], error: Field = ZERO) -> Form:
+    """The sum of multiples of forms whose shapes broadcast to `shape`, and of an error between two ends."""
+    centre: Field = error
+    terms: dict[Key, Field] = {}
+    related = has_maxima = False
+    for factor, form in parts:
+        centre = added(centre, multiplied(factor, form.centre))
+        for key, coefficient in form.terms.items():
+            coefficient = multiplied(factor, coefficient)
+            has_maxima = has_maxima or key[0].hinge is not None
+            if key in terms:
+                related = True
+                coefficient = added(terms[key], coefficient)
+            terms[key] = coefficient
+    if related:
+        terms = {key: coefficient for key, coefficient in terms.items() if not is_zero(coefficient)}
+    result = Form(shape, centre, terms, is_related=related)
+    if has_maxima and not related:
+        result.is_related = result.has_related_maxima
+    return result
+
+
+def _limited(form: Form) -> Form | None:
+    """The form with few enough terms, roundings put into the centre, the oldest first; None if there are too many others."""
+    if len(form.terms) <= MOST_TERMS:
+        return form
+    roundings = sorted((key for key in form.terms if key[0].is_rounding), key=lambda key: key[0].number)
+    excess = len(form.terms) - MOST_TERMS // 2
+    if len(form.terms) - len(roundings) > MOST_TERMS:
         return None
+    centre, terms = form.centre, dict(form.terms)
+    for symbol, view in roundings[:excess]:
+        centre = added(centre, multiplied(terms.pop((symbol, view)), bounds_of(symbol.range(view))))
+    return Form(form.shape, centre, terms)
+
+
+def _moved(x: Field, shape: Sizes, step: Map) -> Field:
+    """A field over a tensor of some shape, after the tensor went through a linear map."""
+    if isinstance(x, tuple):
+        if not isinstance(step, Summed):
+            return x
+        length = float(math.prod(shape[axis] for axis in step.axes))
+        return multiplied((length, length), x)
+    return bounds_of(step(x if x.shape == shape else Broadcast(shape)(x)))
+
+
+def _part(symbol: Symbol, view: View) -> Form | None:
+    """The form of a slice of a tensor that was joined from parts, where it lies inside one of them."""
+    slices = [step for step in view if isinstance(step, Sliced)]
+    if symbol.parts is None or len(slices) < len(view):
+        return None
+    axis, pieces = symbol.parts
+    for along in slices:
+        if along.axis != axis:
+            continue
+        ends = along.start, along.start + (along.shape[axis] - 1) * along.step
+        for start, stop, form in pieces:
+            if start <= min(ends) and max(ends) < stop:
+                for step in slices:
+                    shape = sliced_shape(form.shape, step.axis, step.shape[step.axis])
+                    first = step.start - start if step.axis == axis else step.start
+                    form = form.viewed(Sliced(shape, step.axis, first, step.step))
+                return form
+    return None

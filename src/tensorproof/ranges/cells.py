@@ -330,8 +330,11 @@ class Arithmetic:
         nearest = self.format.round_nearest
         return self.rounded(nearest(term.low - error), nearest(term.high + error), 0.0)
 
-    def mixed(self, share: Box, a: Box, b: Box) -> Box:
-        """(1 - share) * a + share * b: affine in each argument, so that the corners of the box decide."""
+    def mixed(self, share: Box, a: Box, b: Box, *, fresh: Box) -> Box:
+        """(1 - share) * a + share * b: affine in each argument, so that the corners of the box decide.
+
+        `fresh` is the one of the two that is not the state before the step.
+        """
         corners = [(1.0 - s) * x + s * y for s in share for x in a for y in b]
         low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
         weight = np.maximum(np.abs(1.0 - share.low), np.abs(1.0 - share.high))
@@ -340,8 +343,16 @@ class Arithmetic:
         # A weighted mean of numbers up to a power of two M does not exceed M even after rounding: fl(1 - s) + s rounds to
         # at most 1 (1 - s is exact from s = 1/2 on, and off by at most half an ulp of numbers below 1 before).
         mean = (share.low >= 0.0) & (share.high <= 1.0)
-        most = _power_above(np.maximum(a.high, b.high))
-        least = -_power_above(np.maximum(-a.low, -b.low))
+        most = power_above(np.maximum(a.high, b.high))
+        least = -power_above(np.maximum(-a.low, -b.low))
+        if self.origin is not None:
+            # n weighted means, each off by at most 6 u of the largest number that was there at first or came in since.
+            start, steps = self.origin
+            growth = np.exp(steps * np.log1p(6.0 * self.roundoff)) * (1.0 + 2.0**-40)
+            reach = np.maximum(start.magnitude, fresh.magnitude)
+            error = reach * (growth - 1.0) + 4.0 * self.tiny * steps * growth
+            most = np.minimum(most, np.maximum(start.high, fresh.high) + error)
+            least = np.maximum(least, np.minimum(start.low, fresh.low) - error)
         return Box(
             np.where(mean, np.maximum(result.low, least), result.low),
             np.where(mean, np.minimum(result.high, most), result.high),
@@ -397,7 +408,7 @@ class Arithmetic:
                 self.op.report(rule, RESULT, value, True, gives=gives)
 
 
-def _power_above(values: Array) -> Array:
+def power_above(values: Array) -> Array:
     """The smallest power of two that is not smaller; 0 for numbers that are not positive."""
     mantissa, exponent = np.frexp(values)
     return np.where(values <= 0.0, 0.0, np.ldexp(1.0, np.where(mantissa == 0.5, exponent - 1, exponent)))

@@ -76,7 +76,7 @@ def fine(shape: Sequence[int]) -> Grid:
 
 def counts(grid: Grid) -> tuple[int, ...]:
     """Cells per axis: the shape of an array over the grid."""
-    return tuple(1 if cuts is None else len(cuts) - 1 for cuts in grid)
+    return tuple([1 if cuts is None else len(cuts) - 1 for cuts in grid])
 
 
 def cell_sizes(grid: Grid, shape: Shape, axis: int) -> npt.NDArray[np.int64]:
@@ -123,6 +123,8 @@ def broadcast_size(a: Size, b: Size) -> Size:
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
     """The shape that all shapes broadcast to."""
+    if len(shapes) == 2 and shapes[0] == shapes[1]:
+        return shapes[0]
     rank = max(map(len, shapes), default=0)
     result: list[Size] = [1] * rank
     for shape in shapes:

@@ -7,7 +7,7 @@ those on clean operands; hazards that appear on actual operands only are consequ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -16,7 +16,7 @@ import numpy as np
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import FLOAT32, Format
 from tensorproof.graph import ABSENT, Graph, Model, Node
-from tensorproof.idioms.claims import Claim, claims_of
+from tensorproof.idioms.claims import Claim, Fact, claims_of
 from tensorproof.operators.table import UNDEFINED, Bound, Call, Hazard, Operator, evaluate, find_operator, flushed
 from tensorproof.ranges.abstraction import PRECISE, Abstraction
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, join, with_special
@@ -27,12 +27,13 @@ from tensorproof.targets import Target
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What earlier passes proved: ranges of values (where no hazard fires), and hazards that cannot fire.
+    """What earlier passes proved: bounds of values (where no hazard fires), and hazards that cannot fire.
 
-    A hazard is named by the number of its node, the code of its rule and its operand.
+    A hazard is named by the number of its node, the code of its rule and its operand. The results of a node that may
+    overflow must have no bound here: it would hide the overflow.
     """
 
-    ranges: Mapping[int, Range] = field(default_factory=dict[int, Range])
+    ranges: Mapping[int, Bound] = field(default_factory=dict[int, Bound])
     impossible: frozenset[tuple[int, str, int]] = frozenset()
 
 
@@ -144,16 +145,19 @@ class Propagation:
         target: Target,
         constants: Callable[[int], Flow],
         *,
-        keep_ranges: bool = False,
+        keep_ranges: bool | Collection[int] = False,
         strict: bool = False,
         progress: Callable[[int], None] | None = None,
         abstraction: Abstraction = PRECISE,
         known: Known = NOTHING_KNOWN,
+        claims: Mapping[int, Sequence[Claim]] | None = None,
     ) -> None:
         self.model = model
         self.abstraction = abstraction
         self._known = known
-        self._claims: Mapping[int, Sequence[Claim]] = claims_of(model) if abstraction.idioms else {}
+        if claims is None:
+            claims = claims_of(model) if abstraction.idioms else {}
+        self._claims = claims
         self._fine = fine_values(model.graph) if abstraction.cells < CELL_BUDGET else frozenset[int]()
         self.target = target
         self.values: dict[int, Flow] = {}
@@ -216,7 +220,7 @@ class Propagation:
             if summary is not None:
                 earlier = self.summaries.get(number)
                 self.summaries[number] = summary if earlier is None else earlier.join(summary)
-            if self._keep:
+            if self._keep is True or (self._keep and number in self._keep):
                 earlier_flow = self.kept.get(number)
                 self.kept[number] = flow if earlier_flow is None else earlier_flow.join(flow)
 
@@ -279,17 +283,19 @@ class Propagation:
         call = self._call(entry, node)
         call.bounds = self._bounds(call, node)
         clean_results = _as_list(evaluate(call, clean))
+        if self.abstraction.norms:
+            self._set_norm(call, node, clean_results)
+        own_hazards = call.hazards
+        if self._known.impossible:
+            own_hazards = [h for h in own_hazards if (node.number, h.rule.code, h.operand) not in self._known.impossible]
         actual_results = clean_results
         consequences: list[Hazard] = []
         if any(flow is not None and flow.actual is not flow.clean for flow in operands):
             actual = [None if flow is None else flow.actual for flow in operands]
             other = self._call(entry, node)
             actual_results = _as_list(evaluate(other, actual))
-            own = {hazard.rule.code for hazard in call.hazards}
+            own = {hazard.rule.code for hazard in own_hazards}
             consequences = [hazard for hazard in other.hazards if hazard.rule.code not in own]
-        own_hazards = call.hazards
-        if self._known.impossible:
-            own_hazards = [h for h in own_hazards if (node.number, h.rule.code, h.operand) not in self._known.impossible]
         if self._blamed is not None:
             own_hazards, consequences = [], [*call.hazards, *consequences]
             roots = roots | self._blamed
@@ -353,6 +359,10 @@ class Propagation:
             operands = [self.read(number).clean for number in claim.reads]
             if all(isinstance(x, Range) for x in operands):
                 found = claim.bound(call, *operands)
+                if isinstance(found, Fact):
+                    call.impossible |= found.impossible
+                    call.never |= found.never
+                    found = found.bound
                 if found is not None:
                     bounds = [_narrower(bounds[0], found) if bounds else found]
         known = self._known.ranges
@@ -362,6 +372,18 @@ class Propagation:
                 if number in known:
                     bounds[index] = _narrower(bounds[index], known[number])
         return bounds
+
+    def _set_norm(self, call: Call, node: Node, results: list[Abstract]) -> None:
+        """Give a node's first result the bound on its Euclidean norm that an idiom claims."""
+        for claim in self._claims.get(node.number, ()):
+            result = results[0]
+            if claim.norm is None or not isinstance(result, Range) or result.has_special:
+                continue
+            operands = [self.read(number).clean for number in claim.reads]
+            norm = claim.norm(call, result, *operands) if all(isinstance(x, Range) for x in operands) else None
+            if norm is not None and (result.norm is None or norm.bound < result.norm.bound):
+                results[0] = bounded = result.bare()
+                bounded.norm, bounded.form = norm, result.form
 
     def _declared_float(self, number: int) -> bool:
         if number == ABSENT:
@@ -490,7 +512,7 @@ def propagate(
     target: Target,
     *,
     constants: Callable[[int], Flow] | None = None,
-    keep_ranges: bool = False,
+    keep_ranges: bool | Collection[int] = False,
     strict: bool = False,
     progress: Callable[[int], None] | None = None,
     abstraction: Abstraction = PRECISE,
@@ -499,6 +521,7 @@ def propagate(
     """Ranges of all values of a model, from the ranges of its inputs.
 
     `constants` makes the range of a constant by its value number; by default constants are exactly what the file holds.
+    `keep_ranges` keeps the ranges of all values in the result, or of those numbered.
     With `strict`, an exception of a block goes up instead of turning into "not analysed": for tests of the blocks.
     """
 

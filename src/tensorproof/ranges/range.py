@@ -8,6 +8,7 @@ either satisfies low <= v <= high or is one of the special values of its cell.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from tensorproof.ranges.grid import (
     Grid,
     Shape,
     Size,
+    Span,
     broadcast_shapes,
     coarse,
     concrete,
@@ -31,6 +33,7 @@ from tensorproof.ranges.grid import (
     regrid,
     union,
 )
+from tensorproof.ranges.weights import LARGE, extent
 
 if TYPE_CHECKING:
     from tensorproof.ranges.affine import Form
@@ -90,6 +93,8 @@ class Range:
         self.norm = None
         self.form = None
         if self.format.is_float:
+            if array.size > LARGE and extent(array) is not None:
+                return self
             finite = np.isfinite(array)
             if not finite.all():
                 values = array.astype(np.float64)
@@ -200,7 +205,7 @@ class Range:
 
     @property
     def has_known_shape(self) -> bool:
-        return self.shape is not None and all(isinstance(size, int) for size in self.shape)
+        return self.shape is not None and Span not in map(type, self.shape)
 
     @property
     def array(self) -> npt.NDArray[Any] | None:
@@ -212,7 +217,7 @@ class Range:
         if not self.has_known_shape or self._special is not None or self.format.kind in ("string", "complex"):
             return None
         low, high = self.low, self.high
-        if low is not high and not bool((low == high).all()):
+        if low is not high and not (low.item() == high.item() if low.size == high.size == 1 else bool((low == high).all())):
             return None
         return expand_array(low, self.grid, self.sizes)
 
@@ -229,9 +234,14 @@ class Range:
         """The smallest interval over the finite values of all cells; (inf, -inf) if there is none."""
         if self._array is not None and self._array.size > CELL_BUDGET and self.format.kind in ("float", "int"):
             # A large constant is never copied into float64.
+            found = extent(self._array) if self.format.is_float else None
+            if found is not None:
+                return found
             ends = np.array([self._array.min(), self._array.max()], self._array.dtype)
             return float(_as_bound(ends, -np.inf)[0]), float(_as_bound(ends, np.inf)[1])
         low, high = self.low, self.high
+        if low.size == high.size == 1:
+            return low.item(), high.item()
         if low.size == 0:
             return np.inf, -np.inf
         return float(low.min()), float(high.max())
@@ -313,6 +323,8 @@ class Range:
 
     def limit(self, budget: int = CELL_BUDGET) -> Range:
         """The same range with at most `budget` cells: the axes with most cells are merged first."""
+        if self._low is not None and self._low.size <= budget:
+            return self
         result = self
         while int(np.prod(result.cells, dtype=np.int64)) > budget:
             result = result.smash((int(np.argmax(result.cells)),))
@@ -343,6 +355,8 @@ class Range:
 
     def includes(self, other: Range) -> bool:
         """Whether every value of `other` is a value of this range."""
+        if (self.norm is not None and not self.norm.covers(other.norm)) or (self.form is not None and self.form is not other.form):
+            return False
         if self.shape != other.shape or self.format is not other.format:
             return self.shape is None and self.format is other.format and _within(other.smash(), self)
         return _within(other, self)
@@ -439,14 +453,28 @@ def _reshaped(x: Range, shape: Shape) -> Range:
 class Aligned:
     """Ranges on one common grid: arrays that broadcast against each other."""
 
-    __slots__ = ("grid", "highs", "lows", "shape", "specials")
+    __slots__ = ("_specials", "grid", "highs", "lows", "shape")
 
-    def __init__(self, shape: Shape | None, grid: Grid, lows: list[Array], highs: list[Array], specials: list[Flags]) -> None:
+    def __init__(
+        self,
+        shape: Shape | None,
+        grid: Grid,
+        lows: list[Array],
+        highs: list[Array],
+        specials: list[Flags] | Callable[[], list[Flags]],
+    ) -> None:
         self.shape = shape
         self.grid = grid
         self.lows = lows
         self.highs = highs
-        self.specials = specials
+        self._specials = specials
+
+    @property
+    def specials(self) -> list[Flags]:
+        """The special values of each range (made when asked for: most ranges have none)."""
+        if not isinstance(self._specials, list):
+            self._specials = self._specials()
+        return self._specials
 
     def interleaved(self) -> list[Any]:
         """low, high, special of the first range, then of the second, and so on."""
@@ -466,6 +494,10 @@ class Aligned:
 
 def align(*ranges: Range) -> Aligned:
     """Ranges of tensors that broadcast against each other, brought to the union of their boundaries."""
+    first = ranges[0]
+    if len(ranges) == 2 and _same_grid(first, ranges[1]):
+        lows, highs = [r.low for r in ranges], [r.high for r in ranges]
+        return Aligned(first.shape, first.grid, lows, highs, lambda: [r.special for r in ranges])
     shapes = [r.shape for r in ranges if r.shape is not None]
     if len(shapes) != len(ranges):
         merged = [r.smash() for r in ranges]
@@ -479,7 +511,6 @@ def align(*ranges: Range) -> Aligned:
     shape = broadcast_shapes(*shapes)
     rank = len(shape)
     grid: list[Cuts] = [np.zeros(1, np.int64) if size == 0 else None for size in shape]
-    parts: list[Range] = []
     for r in ranges:
         assert r.shape is not None
         offset = rank - len(r.shape)
@@ -487,22 +518,24 @@ def align(*ranges: Range) -> Aligned:
         for axis, cuts in enumerate(r.grid):
             if r.shape[axis] == shape[offset + axis]:
                 grid[offset + axis] = union(grid[offset + axis], cuts)
-        parts.append(r)
-    lows: list[Array] = []
-    highs: list[Array] = []
-    specials: list[Flags] = []
-    for r in parts:
-        offset = rank - len(r.grid)
-        low, high, special = r.low, r.high, r.special
-        for axis, cuts in enumerate(r.grid):
-            if cuts is not None:
-                low = regrid(low, axis, cuts, grid[offset + axis])
-                high = regrid(high, axis, cuts, grid[offset + axis])
-                special = regrid(special, axis, cuts, grid[offset + axis])
-        lows.append(low)
-        highs.append(high)
-        specials.append(special)
-    return Aligned(shape, tuple(grid), lows, highs, specials)
+    common = tuple(grid)
+    lows = [_regridded(r.low, r.grid, common) for r in ranges]
+    highs = [_regridded(r.high, r.grid, common) for r in ranges]
+    return Aligned(shape, common, lows, highs, lambda: [_regridded(r.special, r.grid, common) for r in ranges])
+
+
+def _same_grid(a: Range, b: Range) -> bool:
+    """Whether two ranges certainly have one shape and one grid: no axis is cut, or by the same array."""
+    return a.shape is not None and a.shape == b.shape and (a.grid is b.grid or all(map(operator.is_, a.grid, b.grid)))
+
+
+def _regridded(array: npt.NDArray[Any], grid: Grid, common: Grid) -> npt.NDArray[Any]:
+    """An array over a grid on the finer cuts of a grid that it broadcasts against."""
+    offset = len(common) - len(grid)
+    for axis, cuts in enumerate(grid):
+        if cuts is not None:
+            array = regrid(array, axis, cuts, common[offset + axis])
+    return array
 
 
 def _scalar(array: npt.NDArray[Any], empty: float) -> npt.NDArray[Any]:

@@ -1,7 +1,9 @@
 """Layers of recurrent cells: operands in one layout, and the iteration of a cell over time.
 
 Steps are taken one by one while they are affordable; a run of equal inputs ends where the state repeats; what is left of
-a long sequence is a fixpoint. `sequence_lens` ends a sequence early: later outputs are zero, and the state stays.
+a long sequence is a fixpoint. Where large weights count through their sums only, all steps are one fixpoint from above: the
+activations bound the state, and a few steps on that bound make it smaller. `sequence_lens` ends a sequence early: later
+outputs are zero, and the state stays.
 """
 
 from __future__ import annotations
@@ -16,15 +18,21 @@ import numpy.typing as npt
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import Array, Format
 from tensorproof.operators.table import Call
-from tensorproof.ranges.cells import Activation, Arithmetic, Box, Term, dot, plain, read_activations
+from tensorproof.ranges.cells import Activation, Arithmetic, Box, Term, plain, power_above, read_activations
+from tensorproof.ranges.gate_weights import Matrix, Sums, Whole, magnitudes
 from tensorproof.ranges.grid import Cuts, Size, largest, smallest, union
 from tensorproof.ranges.range import CELL_BUDGET, SPECIALS, Range
 from tensorproof.ranges.slices import element_at, elements_between, spread, stacked
+from tensorproof.ranges.weights import LARGE, Channels, channels, is_large
 
 #: Steps that are taken one by one in sequences up to that length, and in longer ones.
 STEPS, FIRST_STEPS = 512, 32
+#: Steps that are taken one by one in a first pass, where the sequence has no more.
+FEW_STEPS = 4
 #: Multiplications over all steps that are spent before the rest of a sequence becomes a fixpoint.
-WORK = 5e8
+WORK = 5e7
+#: Numbers of gate sums that are computed ahead for steps to come.
+AHEAD = 1 << 20
 #: Passes with thresholds before a moving end jumps to the end of the format.
 GENTLE = 48
 
@@ -45,20 +53,24 @@ Step = Callable[[Inputs, State], State]
 class Weights:
     """One direction: matrices with the gates along their columns, the two biases, the peepholes."""
 
-    inputs: Box
-    recurrent: Box
+    inputs: Matrix
+    recurrent: Matrix
     biases: tuple[Term, Term]
     peepholes: Box | None
 
 
 class Layer:
-    """Operands brought to one layout: time, batch, features; directions one after the other."""
+    """Operands brought to one layout: time, batch, features; directions one after the other.
+
+    `bounding` is the position of the activation that bounds the hidden units.
+    """
 
     def __init__(
         self,
         op: Call,
         gates: int,
         defaults: Sequence[str],
+        bounding: int,
         x: Range,
         w: Range,
         r: Range,
@@ -68,6 +80,8 @@ class Layer:
         p: Range | None = None,
     ) -> None:
         self.op = op
+        self.summarises = op.abstraction.weights == "channel"
+        self.bounding = bounding
         self.format: Format = x.format
         self.batch_first = bool(op.attribute("layout", 0))
         operands = [x, w, r, b, p, *initial]
@@ -139,16 +153,15 @@ class Layer:
         return Box(np.repeat(low, np.diff(cuts), axis), np.repeat(high, np.diff(cuts), axis))
 
     def _direction(self, direction: int) -> Weights:
-        w, r, b, p = (None if y is None else element_at(y, 0, direction) for y in self.weights)
-        assert w is not None and r is not None
+        w, r, b, p = self.weights
         gates = self.gates
-        bias = self._rows(b, 2 * gates)
+        bias = self._rows(None if b is None else element_at(b, 0, direction), 2 * gates)
         width = gates * self.units
         return Weights(
-            self._matrix(w, gates, self.features),
-            self._matrix(r, gates, self.hidden),
+            self._matrix(w, direction, self.features),
+            self._matrix(r, direction, self.hidden),
             (plain(bias.units(0, width)), plain(bias.units(width, 2 * width))),
-            None if p is None else self._rows(p, 3),
+            None if p is None else self._rows(element_at(p, 0, direction), 3),
         )
 
     def _rows(self, x: Range | None, blocks: int) -> Box:
@@ -163,22 +176,27 @@ class Layer:
         box = self.columns(x, 0, size)
         return Box(box.low.reshape(1, size), box.high.reshape(1, size))
 
-    def _matrix(self, x: Range, gates: int, size: int) -> Box:
-        """A weight matrix, transposed: one column per gate and unit."""
+    def _matrix(self, x: Range, direction: int, size: int) -> Matrix:
+        """The weight matrix of one direction, transposed: one column per gate and unit."""
         if self.units != self.hidden:
-            shape = (1, gates)
-            return Box(np.broadcast_to(x.low, shape), np.broadcast_to(x.high, shape))
-        if x.array is not None:
-            point = np.ascontiguousarray(x.low.T)
-            return Box(point, point)
-        box = self.columns(x, 1, size)
-        rows = Range(x.format, x.shape, (x.grid[0], *((None,) * (len(x.grid) - 1))), box.low, box.high)
-        box = self.columns(rows, 0, gates * self.hidden)
-        return Box(np.ascontiguousarray(box.low.T), np.ascontiguousarray(box.high.T))
-
-    def recurrent(self, hidden: Box, matrix: Box) -> Term:
-        """The state times a recurrence matrix."""
-        return dot(hidden, matrix, 1 if self.units == self.hidden else self.hidden)
+            part = element_at(x, 0, direction)
+            shape = (1, self.gates)
+            return Whole(Box(np.broadcast_to(part.low, shape), np.broadcast_to(part.high, shape)), size)
+        if self.summarises and x.array is not None and is_large(x.array):
+            sums = channels(x.array, (2,))
+            row = direction
+            return Sums(Channels(sums.total[row], sums.error[row], sums.absolute[row], sums.norm[row]), size)
+        part = element_at(x, 0, direction)
+        if part.array is not None:
+            point = part.low.T
+            return Whole(Box(point, point))
+        box = self.columns(part, 1, size)
+        rows = Range(x.format, part.shape, (part.grid[0], None), box.low, box.high)
+        box = self.columns(rows, 0, self.gates * self.hidden)
+        low, high = np.ascontiguousarray(box.low.T), np.ascontiguousarray(box.high.T)
+        if self.summarises and low.size > LARGE:
+            return Sums(magnitudes(low, high), size)
+        return Whole(Box(low, high))
 
     # -- iteration --------------------------------------------------------------------------------------------------
 
@@ -193,7 +211,8 @@ class Layer:
             weights = self._direction(direction)
             backwards = kind == "reverse" or direction == 1
             start = tuple(self._start(y, direction) for y in self.initial)
-            sequence = _Sequence(self, weights, cell(weights, self.activations[direction]), backwards)
+            functions = self.activations[direction]
+            sequence = _Sequence(self, weights, cell(weights, functions), functions[self.bounding], backwards)
             states.append(sequence.run(start))
             outputs.append(sequence.output())
         self.arithmetic.report()
@@ -225,10 +244,11 @@ class Layer:
 class _Sequence:
     """One direction of a layer over time."""
 
-    def __init__(self, layer: Layer, weights: Weights, step: Step, backwards: bool) -> None:
+    def __init__(self, layer: Layer, weights: Weights, step: Step, bounding: Activation, backwards: bool) -> None:
         self.layer = layer
         self.weights = weights
         self.step = step
+        self.bounding = bounding
         self.backwards = backwards
         most = largest(layer.steps)
         self.most = np.inf if most is None else float(most)
@@ -243,10 +263,13 @@ class _Sequence:
         #: (first step, state of the hidden units as it is output), in the order of the steps.
         self.runs: list[tuple[int, Box]] = []
         self.seen: Box | None = None
-        per_step = layer.groups * layer.units * layer.gates * (weights.inputs.low.shape[0] + layer.units)
-        point = weights.recurrent.low is weights.recurrent.high
+        per_step = layer.groups * layer.units * layer.gates * (weights.inputs.rows + weights.recurrent.rows)
+        point = isinstance(weights.recurrent, Whole) and weights.recurrent.is_point
         steps = STEPS if self.most <= STEPS else FIRST_STEPS
+        if layer.summarises:
+            steps = FEW_STEPS if self.most <= FEW_STEPS else 0
         self.affordable = min(steps, int(WORK / max(1, per_step * (1 if point else 8))))
+        self._ahead: dict[int, Inputs] = {}
         self.keeps_runs = self.affordable * layer.groups * layer.units <= 1 << 22
 
     def run(self, state: State) -> State:
@@ -258,12 +281,13 @@ class _Sequence:
             empty = (self.low <= 0)[:, None]
             state = tuple(_where(empty, s.join(z), s) for s, z in zip(state, zero))
         done, taken = 0, 0
-        for stop in stops:
+        for index, stop in enumerate(stops):
             inputs: Inputs | None = None
             while done < stop:
                 if taken >= self.affordable:
                     return self._rest(done, state)
-                inputs = self._inputs(done, done + 1) if inputs is None else inputs
+                if inputs is None:
+                    inputs = self._known_inputs(stops[index : index + self.affordable - taken], done)
                 after = self._frozen(done, done + 1, state, self.step(inputs, state))
                 settled = all(a.within(b) and b.within(a) for a, b in zip(state, after))
                 self._emit(done, done + 1, after[0])
@@ -284,18 +308,41 @@ class _Sequence:
                 stops.update(float(n - c) for n in np.unique(self.high) for c in cuts)
         return sorted(s for s in stops if 0 < s <= self.most)
 
+    def _known_inputs(self, stops: Sequence[float], start: int) -> Inputs:
+        """The inputs of the step at `start`, those of the runs of steps up to each of `stops` being computed with them."""
+        found = self._ahead.pop(start, None)
+        if found is not None:
+            return found
+        layer, matrix = self.layer, self.weights.inputs
+        together = isinstance(matrix, Sums) or (isinstance(matrix, Whole) and matrix.is_point)
+        most = AHEAD // max(1, layer.groups * layer.units * layer.gates) if together else 1
+        starts = [start, *(int(stop) for stop in stops[:-1])][: max(1, most)]
+        boxes = [self._box(first, first + 1) for first in starts]
+        term = matrix.times(Box(np.concatenate([x.low for x in boxes]), np.concatenate([x.high for x in boxes])))
+        for index, first in enumerate(starts):
+            rows = slice(index * layer.groups, (index + 1) * layer.groups)
+            part = Term(term.low[rows], term.high[rows], term.magnitude[rows], term.terms)
+            self._ahead[first] = Inputs(boxes[index], part)
+        return self._ahead.pop(start)
+
     def _inputs(self, start: int, stop: float) -> Inputs:
         """The inputs of steps `start` to `stop` - 1, times their weights."""
+        box = self._box(start, stop)
+        return Inputs(box, self.weights.inputs.times(box))
+
+    def _box(self, start: int, stop: float) -> Box:
+        """What holds for the inputs of each of the steps `start` to `stop` - 1."""
         layer, x = self.layer, self.x
         if not self.is_aligned or x.grid[0] is None:
-            part = elements_between(x, 0, 0, None)
+            box = layer.columns(elements_between(x, 0, 0, None), 1, layer.features)
         elif not self.backwards:
-            part = elements_between(x, 0, start, int(stop))
+            box = layer.columns(elements_between(x, 0, start, int(stop)), 1, layer.features)
         else:
-            return self._reversed_inputs(start, stop)
-        return self._times_weights(layer.columns(part, 1, layer.features))
+            box = self._reversed(start, stop)
+        shape = (layer.groups, box.low.shape[1])
+        return Box(np.broadcast_to(box.low, shape), np.broadcast_to(box.high, shape))
 
-    def _reversed_inputs(self, start: int, stop: float) -> Inputs:
+    def _reversed(self, start: int, stop: float) -> Box:
         layer, box = self.layer, None
         for length in np.unique(self.high):
             # A sequence that has ended reads anything: its state does not change.
@@ -303,13 +350,7 @@ class _Sequence:
             found = layer.columns(part, 1, layer.features)
             box = found if box is None else _where((self.high == length)[:, None], found, box)
         assert box is not None
-        return self._times_weights(box)
-
-    def _times_weights(self, x: Box) -> Inputs:
-        layer = self.layer
-        shape = (layer.groups, x.low.shape[1])
-        box = Box(np.broadcast_to(x.low, shape), np.broadcast_to(x.high, shape))
-        return Inputs(box, dot(box, self.weights.inputs, 1 if layer.units == layer.hidden else layer.features))
+        return box
 
     def _frozen(self, start: int, stop: float, before: State, after: State) -> State:
         """The state after a step: unchanged where the sequence has ended, either where it may have."""
@@ -329,22 +370,15 @@ class _Sequence:
             self.runs.append((start, hidden))
 
     def _rest(self, done: int, start: State) -> State:
-        """All steps from `done` on at once: the state widened until a step stays inside, then narrowed."""
+        """All steps from `done` on at once: a state that no step leaves, then narrowed."""
         arithmetic = self.layer.arithmetic
         arithmetic.records = False
         arithmetic.origin = start[-1], self.most - done
         inputs = self._inputs(done, self.most)
-        state = start
-        thresholds = _thresholds(self.layer.format)
-        for count in range(4 * GENTLE):
-            after = self.step(inputs, state)
-            if all(a.within(s) for a, s in zip(after, state)):
-                break
-            steps = thresholds if count < GENTLE else thresholds[[0, -1]]
-            state = tuple(_widened(s, a, steps) for s, a in zip(state, after))
-        else:
-            raise NotAnalysed("the state does not come to rest")
-        for _ in range(3):
+        state = self._bounded(inputs, start) if self.layer.summarises else None
+        if state is None:
+            state = self._ascended(inputs, start)
+        for _ in range(1 if self.layer.summarises else 3):
             state = tuple(s.join(a) for s, a in zip(start, self.step(inputs, state)))
         arithmetic.records = True
         after = self.step(inputs, state)
@@ -353,6 +387,29 @@ class _Sequence:
         self._emit(done, self.most, after[0])
         arithmetic.origin = None
         return reached if ended else after
+
+    def _bounded(self, inputs: Inputs, start: State) -> State | None:
+        """A state from above: any memory, hidden units that their activation bounds; None if a step leaves it."""
+        format, shape = self.layer.format, start[0].low.shape
+        anything = Box(np.full(shape, format.low), np.full(shape, format.high))
+        reach = power_above(self.layer.arithmetic.activated(self.bounding, anything).magnitude)
+        state = (start[0].join(Box(-reach, reach)), *(anything for _ in start[1:]))
+        after = self.step(inputs, state)
+        if not all(a.within(s) for a, s in zip(after, state)) or bool((state[0].magnitude >= format.high).any()):
+            return None
+        return tuple(s.join(a) for s, a in zip(start, after))
+
+    def _ascended(self, inputs: Inputs, start: State) -> State:
+        """The state widened until a step stays inside."""
+        state = start
+        thresholds = _thresholds(self.layer.format)
+        for count in range(4 * GENTLE):
+            after = self.step(inputs, state)
+            if all(a.within(s) for a, s in zip(after, state)):
+                return state
+            steps = thresholds if count < GENTLE else thresholds[[0, -1]]
+            state = tuple(_widened(s, a, steps) for s, a in zip(state, after))
+        raise NotAnalysed("the state does not come to rest")
 
     # -- output -----------------------------------------------------------------------------------------------------
 

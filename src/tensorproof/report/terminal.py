@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -242,6 +242,9 @@ def _assumptions(page: Page, assumptions: Mapping[str, Any]) -> None:
         page.field("dimension", f"{name(key)} = {_sizes(value)}")
     if assumptions.get("target"):
         page.field("target", one_line(str(assumptions["target"])))
+    stated = _mapping(assumptions.get("abstraction"))
+    if stated:
+        page.field("precision", one_line(", ".join(f"{key} {value}" for key, value in stated.items())))
     for note in _sequence(assumptions.get("notes")):
         page.field("note", one_line(str(note)))
 
@@ -278,6 +281,10 @@ def _coverage(page: Page, report: Report) -> None:
     conditional = len(report.proven_safe_if)
     also = f"; {count(conditional, 'node')} only if the defects before them do not occur" if conditional else ""
     page.field("proven", f"{count(len(report.proven_safe), 'node')} safe{also}")
+    if report.proven_by:
+        steps = Counter(report.proven_by.values())
+        listed = ", ".join(f"{one_line(step)} {amount}" for step, amount in steps.most_common())
+        page.field("", f"{count(len(report.proven_by), 'node')} proven by: {listed}")
 
 
 def not_analysed(nodes: Iterable[Unanalysed]) -> list[tuple[str, list[str]]]:

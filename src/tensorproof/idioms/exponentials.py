@@ -1,0 +1,72 @@
+"""Sums of exponentials that were shifted by their maximum: log-sum-exp and softmax written out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tensorproof.graph import Node
+from tensorproof.idioms.claims import Claim, idiom
+from tensorproof.idioms.order import Term, axes_of, stands_over, stripped, total
+from tensorproof.idioms.structure import Structure
+from tensorproof.operators.table import Call
+from tensorproof.ranges.range import Range
+
+
+@idiom("ReduceSum")
+def sum_of_shifted_exponentials(graph: Structure, node: Node) -> Claim | None:
+    """sum(exp(x - max(x))) >= 1, where each sum runs over at least the elements of one maximum.
+
+    The maximum is one of the elements, exactly, so that one difference is 0, and exp(0) = 1 (C17, F.10.3.1; so in ONNX
+    Runtime, torch, TensorFlow and NumPy). Terms are not negative, and a computed sum of such terms is not smaller than
+    any of them, in any order, because rounding is monotone.
+
+    Where a target keeps 16-bit chains in float32, x may be rounded for one reader and not for the other: the difference is
+    then 0 up to two roundings of x, and the sum at least the exponential of that.
+    """
+    found = shifted_by_maximum(graph, node.inputs[0])
+    axes = axes_of(graph, node)
+    if found is None or axes is None:
+        return None
+    x, maximum, over = found
+
+    def bound(call: Call, element: Range, largest: Range) -> tuple[float, float] | None:
+        if not element.format.is_float or not stands_over(element, largest, over):
+            return None
+        rank = element.rank
+        if axes and not (over and {axis % rank for axis in over} <= {axis % rank for axis in axes}):
+            return None
+        if 0 in (element.shape or ()):
+            return None
+        return exponential_of_zero(call, element), np.inf
+
+    return Claim("sum-of-shifted-exponentials", (x, maximum), bound)
+
+
+def shifted_by_maximum(graph: Structure, value: int) -> tuple[int, int, tuple[int, ...]] | None:
+    """x, its maximum as it meets x, and the axes of it (empty: all), if a value is exp(x - max(x))."""
+    exponential = graph.producer(graph.origin(value, ("Identity",)), "Exp")
+    terms = None if exponential is None else total(graph, graph.origin(exponential.inputs[0], ("Identity",)))
+    if terms is None:
+        return None
+    for one, other in (terms, terms[::-1]):
+        x, maximum = stripped(graph, one), stripped(graph, other)
+        if x.sign < 0 or maximum.sign > 0:
+            continue
+        node = graph.producer(graph.origin(maximum.value), "ReduceMax")
+        if node is None or not graph.same(stripped(graph, Term(node.inputs[0])).value, x.value):
+            continue
+        axes = axes_of(graph, node)
+        if axes is not None:
+            return x.value, maximum.value, axes
+    return None
+
+
+def exponential_of_zero(call: Call, x: Range) -> float:
+    """The least exponential of x - x, read twice."""
+    if not (call.target.keeps_chains_wide and x.format.bits < 32):
+        return 1.0
+    size = float(x.magnitude().max(initial=0.0))
+    apart = 4.0 * (x.format.unit_roundoff * size + x.format.smallest_subnormal)
+    return math.exp(-apart) * (1.0 - 16.0 * x.format.unit_roundoff) if apart < 80.0 else 0.0

@@ -1,0 +1,380 @@
+"""Which of two tensors is not smaller than the other, element by element and as computed, by the structure of the graph.
+
+A proof is a chain of inequalities a <= t <= ... <= b. Each step holds in floating point because rounding is monotone: what is
+not smaller exactly is not smaller after rounding. So fl(c + d) >= c where d >= 0, a computed sum of terms that are not
+negative is not smaller than any of them, in any order, fl(c d) <= c where c >= 0 and 0 <= d <= 1, and a maximum is one of its
+operands. What a step needs to know of numbers (d >= 0) is a condition on ranges, asked when the node is evaluated.
+
+Broadcasting is no obstacle: aligned from the right, an element meets the same partner however many steps it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from tensorproof.formats import Format
+from tensorproof.graph import ABSENT, Node
+from tensorproof.idioms.structure import Structure
+from tensorproof.operators.table import Call
+from tensorproof.ranges.range import Range
+
+#: Chains longer than this are not looked for; nor are more than `_MOST` proofs of one inequality.
+_DEEPEST = 7
+_MOST = 4
+_REDUCTIONS = ("ReduceMax", "ReduceMin", "ReduceSum", "ReduceL1", "ReduceLogSumExp")
+#: The value number of a term that is zero.
+_NOTHING = -2
+
+
+class Term(NamedTuple):
+    """A value, or its negative."""
+
+    value: int
+    sign: int = 1
+
+    def __neg__(self) -> Term:
+        return Term(self.value, -self.sign)
+
+
+ZERO = Term(_NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What ranges must say for a proof to hold."""
+
+    reads: tuple[int, ...]
+    holds: Callable[..., bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """a <= b (1 + u)^ulps under conditions.
+
+    `chained` says that all terms of the proof lie between a and b; `steps` counts them.
+    """
+
+    conditions: tuple[Condition, ...] = ()
+    ulps: float = 0.0
+    steps: int = 1
+    chained: bool = True
+
+    def given(self, *conditions: Condition) -> Proof:
+        """The proof with one more step, under more conditions."""
+        return Proof(self.conditions + conditions, self.ulps, self.steps + 1, self.chained)
+
+    def holds(self, ranges: Mapping[int, Range]) -> bool:
+        return all(condition.holds(*(ranges[value] for value in condition.reads)) for condition in self.conditions)
+
+    def slack(self, call: Call, format: Format) -> tuple[float, float] | None:
+        """How far a may exceed b as computed: relative to the larger magnitude of both, and absolute. None: by any amount.
+
+        Where a target keeps 16-bit chains in float32, two readers of a value see it rounded or not, so that each step may
+        lose one rounding, and terms must lie between the ends for their roundings to be bounded by them.
+        """
+        relative, absolute = self.ulps * format.unit_roundoff, 0.0
+        if call.target.keeps_chains_wide and format.bits < 32:
+            if not self.chained:
+                return None
+            relative += 2.0 * (self.steps + 1) * format.unit_roundoff
+            absolute += (self.steps + 1) * format.smallest_subnormal
+        return relative * (1.0 + 2.0**-8), absolute
+
+
+def reads_of(proofs: Sequence[Proof], *values: int) -> tuple[int, ...]:
+    """The values that these proofs, and a claim about these values, read."""
+    found = dict.fromkeys(values)
+    for proof in proofs:
+        for condition in proof.conditions:
+            found.update(dict.fromkeys(condition.reads))
+    return tuple(found)
+
+
+def proofs_of(graph: Structure, a: Term, b: Term) -> list[Proof]:
+    """Ways to show that a <= b, wherever the two meet."""
+    return list(_Order(graph).at_most(a, b, _DEEPEST))
+
+
+def total(graph: Structure, value: int) -> tuple[Term, Term] | None:
+    """The two terms of a sum or of a difference."""
+    node = graph.producer(value, "Add", "Sub", "Sum")
+    if node is None or len(node.inputs) != 2:
+        return None
+    return Term(node.inputs[0]), Term(node.inputs[1], -1 if node.op == "Sub" else 1)
+
+
+def factors(graph: Structure, node: Node) -> tuple[int, int, bool] | None:
+    """Dividend and divisor of a quotient, and whether it is a product with a reciprocal."""
+    if node.op == "Div":
+        return node.inputs[0], node.inputs[1], False
+    for one, other in (node.inputs, node.inputs[::-1]):
+        inverse = graph.producer(other, "Reciprocal")
+        if inverse is not None:
+            return one, inverse.inputs[0], True
+    return None
+
+
+def stripped(graph: Structure, term: Term) -> Term:
+    """The term without signs and identities around it."""
+    while True:
+        node = graph.producer(term.value, "Neg", "Identity")
+        if node is None:
+            return term
+        term = Term(node.inputs[0], -term.sign if node.op == "Neg" else term.sign)
+
+
+def is_above(term: Term, least: float) -> Condition:
+    """term >= least, by its range."""
+    if term.sign > 0:
+        return Condition((term.value,), lambda x: _low(x) >= least)
+    return Condition((term.value,), lambda x: _high(x) <= -least)
+
+
+def _low(x: Range) -> float:
+    return float(x.extended()[0].min(initial=np.inf))
+
+
+def _high(x: Range) -> float:
+    return float(x.extended()[1].max(initial=-np.inf))
+
+
+class _Order:
+    """The search for proofs."""
+
+    def __init__(self, graph: Structure) -> None:
+        self.graph = graph
+
+    def at_most(self, a: Term, b: Term, depth: int) -> Iterator[Proof]:
+        return islice(self._search(a, b, depth), _MOST)
+
+    def _search(self, a: Term, b: Term, depth: int) -> Iterator[Proof]:
+        a, b = stripped(self.graph, a), stripped(self.graph, b)
+        if a.sign == b.sign and self.graph.same(a.value, b.value):
+            yield Proof()
+            return
+        if depth == 0:
+            return
+        if a.value == _NOTHING:
+            yield Proof((is_above(b, 0.0),))
+            return
+        if b.value == _NOTHING or self.graph.constant(a.value) is not None:
+            # Ranges say as much about the node itself, unless the constant is only one of the operands of a step.
+            if depth < _DEEPEST:
+                yield Proof((_interval(a, b),))
+            return
+        yield from self._under_maximum(a, b, depth)
+        yield from self._under_sum(a, b, depth)
+        yield from self._under_product(a, b, depth)
+        yield from self._under_reduction(a, b, depth)
+        yield from self._under_root(a, b)
+        yield from self._alike(a, b, depth)
+
+    def _both(self, first: Iterator[Proof], second: Iterator[Proof], *conditions: Condition) -> Iterator[Proof]:
+        """Two inequalities at once; terms of the one need not lie between those of the other."""
+        later: list[Proof] | None = None
+        for one in first:
+            later = list(second) if later is None else later
+            for other in later:
+                yield Proof(
+                    (*one.conditions, *other.conditions, *conditions),
+                    one.ulps + other.ulps,
+                    one.steps + other.steps + 1,
+                    False,
+                )
+
+    def _under_maximum(self, a: Term, b: Term, depth: int) -> Iterator[Proof]:
+        """A maximum is not smaller than any operand, and not larger than what none of them exceeds; a minimum likewise."""
+        for operand in _maximum(self.graph, b):
+            yield from (proof.given() for proof in self.at_most(a, operand, depth - 1))
+        for operand in _maximum(self.graph, -a):
+            yield from (proof.given() for proof in self.at_most(-operand, b, depth - 1))
+        operands = _maximum(self.graph, a) or _clipped(self.graph, a)
+        if len(operands) == 2:
+            yield from self._both(self.at_most(operands[0], b, depth - 1), self.at_most(operands[1], b, depth - 1))
+        elif len(operands) == 1:
+            yield from (proof.given() for proof in self.at_most(operands[0], b, depth - 1))
+
+    def _under_sum(self, a: Term, b: Term, depth: int) -> Iterator[Proof]:
+        """fl(c + d) >= c where d >= 0, fl(c + d) <= c where d <= 0, and fl(p + q) <= fl(c + d) where p <= c and q <= d."""
+        above, below = _signed_total(self.graph, b), _signed_total(self.graph, a)
+        if above is not None:
+            for one, other in (above, above[::-1]):
+                yield from (proof.given(is_above(other, 0.0)) for proof in self.at_most(a, one, depth - 1))
+        if below is not None:
+            for one, other in (below, below[::-1]):
+                yield from (proof.given(is_above(-other, 0.0)) for proof in self.at_most(one, b, depth - 1))
+        if above is not None and below is not None:
+            for one, other in (above, above[::-1]):
+                yield from self._both(self.at_most(below[0], one, depth - 1), self.at_most(below[1], other, depth - 1))
+
+    def _under_product(self, a: Term, b: Term, depth: int) -> Iterator[Proof]:
+        """fl(c d) <= max(c, 0) where 0 <= d <= 1, and fl(p q) <= fl(c d) where 0 <= p <= c and 0 <= q <= d."""
+        node = self.graph.producer(a.value, "Mul")
+        if node is None:
+            return
+        p, q = node.inputs
+        for one, other in ((p, q), (q, p)):
+            within = Condition((other,), lambda x: _low(x) >= 0.0 and _high(x) <= 1.0)
+            for proof in self.at_most(Term(one, a.sign), b, depth - 1):
+                yield proof.given(within, is_above(b, 0.0))
+        above = self.graph.producer(b.value, "Mul")
+        if above is not None and a.sign > 0 and b.sign > 0:
+            signs = is_above(Term(p), 0.0), is_above(Term(q), 0.0)
+            for c, d in (above.inputs, above.inputs[::-1]):
+                yield from self._both(self.at_most(Term(p), Term(c), depth - 1), self.at_most(Term(q), Term(d), depth - 1), *signs)
+
+    def _under_reduction(self, a: Term, b: Term, depth: int) -> Iterator[Proof]:
+        """A maximum or a sum of absolute values over axes, met by its own elements; sums of the same shape term by term.
+
+        That sums of ordered terms are ordered assumes that a runtime adds tensors of one shape in one order.
+        """
+        reduced = self.graph.producer(self.graph.origin(b.value), *_REDUCTIONS)
+        if reduced is None or b.sign * (-1 if reduced.op == "ReduceMin" else 1) < 0:
+            return
+        axes = axes_of(self.graph, reduced)
+        if axes is None:
+            return
+        inner = reduced.inputs[0]
+        met = Condition((inner, b.value), lambda x, r: stands_over(x, r, axes))
+        if reduced.op == "ReduceSum":
+            met = Condition((inner, b.value), lambda x, r: _low(x) >= 0.0 and stands_over(x, r, axes))
+        if reduced.op == "ReduceLogSumExp":
+            # In 16 bits ONNX Runtime may take log(sum(exp(x))) without the maximum (`reduce_log_sum_exp`).
+            met = Condition((inner, b.value), lambda x, r: x.format.bits >= 32 and stands_over(x, r, axes))
+        for term in (Term(inner, b.sign), *((Term(inner, -1),) if reduced.op == "ReduceL1" else ())):
+            # The logarithm of a sum is rounded beside a maximum that is exact.
+            ulps = 4.0 if reduced.op == "ReduceLogSumExp" else 0.0
+            for proof in self.at_most(a, term, depth - 1):
+                yield Proof((*proof.conditions, met), proof.ulps + ulps, proof.steps + 1, proof.chained)
+        below = self.graph.producer(a.value, "ReduceSum")
+        if below is None or reduced.op != "ReduceSum" or reduced.outputs[0] != b.value or a.sign < 0:
+            return
+        if axes_of(self.graph, below) == axes and below.attributes.get("keepdims", 1) == reduced.attributes.get("keepdims", 1):
+            alike = Condition((below.inputs[0], inner), lambda x, y: x.has_known_shape and x.shape == y.shape)
+            for proof in self.at_most(Term(below.inputs[0]), Term(inner), depth - 1):
+                yield Proof((*proof.conditions, alike), proof.ulps, proof.steps + 1, False)
+
+    def _under_root(self, a: Term, b: Term) -> Iterator[Proof]:
+        """|a| <= sqrt(a^2 + d) with d above the smallest normal number.
+
+        A square is at least a^2 (1 - 8 u) (4 units of the last place), or so small that sqrt(d) is larger; adding d >= 0
+        does not make it smaller, and the root of both halves its error.
+        """
+        root = self.graph.producer(b.value, "Sqrt")
+        if root is None or b.sign < 0:
+            return
+        terms = total(self.graph, root.inputs[0])
+        if terms is None:
+            return
+        for square, rest in (terms, terms[::-1]):
+            base = square_of(self.graph, square.value) if square.sign > 0 else None
+            if base is not None and rest.sign > 0 and self.graph.same(base[0], a.value):
+                guard = Condition((rest.value,), lambda x: _low(x) >= x.format.smallest_normal)
+                yield Proof((*base[1], guard), 8.0)
+
+    def _alike(self, a: Term, b: Term, depth: int) -> Iterator[Proof]:
+        """Relu and Cast round monotonically: the order of their operands is theirs."""
+        one, other = self.graph.producer(a.value, "Relu", "Cast"), self.graph.producer(b.value, "Relu", "Cast")
+        if one is None or other is None or one.op != other.op or a.sign != b.sign:
+            return
+        if one.op == "Cast" and one.attributes.get("to") != other.attributes.get("to"):
+            return
+        same = one.op == "Relu"
+
+        def comparable(x: Range, y: Range) -> bool:
+            return x.format.is_float and x.format is y.format and (x.format.bits >= 32 or same)
+
+        alike = Condition((one.inputs[0], other.inputs[0]), comparable)
+        for proof in self.at_most(Term(one.inputs[0], a.sign), Term(other.inputs[0], b.sign), depth - 1):
+            if same or not proof.ulps:
+                yield Proof((*proof.conditions, alike), proof.ulps, proof.steps + 1, False)
+
+
+def _interval(a: Term, b: Term) -> Condition:
+    """a <= b by their ranges alone, one of them a constant or zero."""
+    if b.value == _NOTHING:
+        return is_above(-a, 0.0)
+
+    def holds(x: Range, y: Range) -> bool:
+        top = _high(x) if a.sign > 0 else -_low(x)
+        return top <= (_low(y) if b.sign > 0 else -_high(y))
+
+    return Condition((a.value, b.value), holds)
+
+
+def _maximum(graph: Structure, term: Term) -> list[Term]:
+    """The terms whose maximum a term is, exactly; none if it is no maximum."""
+    node = graph.producer(term.value, "Max", "Min", "Relu", "Abs", "Clip")
+    if node is None:
+        return []
+    if node.op == "Abs":
+        return [Term(node.inputs[0]), Term(node.inputs[0], -1)] if term.sign > 0 else []
+    if node.op == "Relu":
+        return [Term(node.inputs[0]), ZERO] if term.sign > 0 else []
+    if node.op == "Clip":
+        low, high = _clip_ends(node)
+        end, missing = (low, high) if term.sign > 0 else (high, low)
+        return [Term(node.inputs[0], term.sign), Term(end, term.sign)] if missing is None and end is not None else []
+    return [Term(x, term.sign) for x in node.inputs] if (node.op == "Max") == (term.sign > 0) else []
+
+
+def _clipped(graph: Structure, term: Term) -> list[Term]:
+    """x and the low end of Clip(x, low, high), whose maximum is not smaller than the result."""
+    node = graph.producer(term.value, "Clip")
+    low = None if node is None or term.sign < 0 else _clip_ends(node)[0]
+    return [] if node is None or low is None else [Term(node.inputs[0]), Term(low)]
+
+
+def _clip_ends(node: Node) -> tuple[int | None, int | None]:
+    """The values of both ends; an attribute, as before version 11, counts as an end that is not known."""
+    if "min" in node.attributes or "max" in node.attributes:
+        return None, None
+    ends = [*node.inputs[1:], ABSENT, ABSENT]
+    return None if ends[0] == ABSENT else ends[0], None if ends[1] == ABSENT else ends[1]
+
+
+def _signed_total(graph: Structure, term: Term) -> tuple[Term, Term] | None:
+    terms = total(graph, term.value)
+    if terms is None:
+        return None
+    return terms if term.sign > 0 else (-terms[0], -terms[1])
+
+
+def square_of(graph: Structure, value: int) -> tuple[int, tuple[Condition, ...]] | None:
+    """The base of a square, and what must hold for it to be one."""
+    node = graph.producer(value, "Mul", "Pow")
+    if node is None:
+        return None
+    base, other = node.inputs
+    if node.op == "Mul":
+        return (base, ()) if graph.same(base, other) else None
+    two = Condition((other,), lambda x: _low(x) == 2.0 and _high(x) == 2.0)
+    return base, (two,)
+
+
+def axes_of(graph: Structure, node: Node) -> tuple[int, ...] | None:
+    """The axes of a reduction, empty for all of them; None if they are not known, or if nothing is reduced."""
+    axes = graph.axes(node)
+    if axes is None:
+        stated = len(node.inputs) > 1 and node.inputs[1] != ABSENT
+        return None if stated or node.attributes.get("noop_with_empty_axes", 0) else ()
+    return tuple(axes) if axes or not node.attributes.get("noop_with_empty_axes", 0) else None
+
+
+def stands_over(x: Range, reduced: Range, axes: tuple[int, ...]) -> bool:
+    """Whether a reduction over `axes` (empty: all) meets its own elements when it is broadcast against them.
+
+    Reshapes keep the order of elements: if the reduction has size 1 along the reduced axes and the size of `x` along
+    all others, each element meets the reduction of its own row.
+    """
+    if x.shape is None or reduced.shape is None or not x.has_known_shape or not reduced.has_known_shape:
+        return False
+    rank = len(x.shape)
+    over = {axis % rank for axis in axes} if axes else set(range(rank))
+    expected = tuple(1 if axis in over else size for axis, size in enumerate(x.shape))
+    return (1,) * (rank - len(reduced.shape)) + reduced.shape == expected

@@ -1,0 +1,206 @@
+"""How Euclidean norms pass element-wise operators: sums, products, activations, choices and conversions."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorproof.operators.activations import clip, leaky_relu, least, prelu, relu, rounded, shrink, softsign, thresholded_relu
+from tensorproof.operators.arithmetic import abs_, add, div, max_, min_, mul, neg, sub, sum_
+from tensorproof.operators.casts import cast, cast_like
+from tensorproof.operators.comparison import where
+from tensorproof.operators.exponential import erf
+from tensorproof.operators.gated_activations import gelu, hard_swish, mish, swish
+from tensorproof.operators.losses import dropout
+from tensorproof.operators.normalisation import EPSILON, batch_normalization
+from tensorproof.operators.table import Call, Operator
+from tensorproof.operators.trigonometric import asinh, atan, sin, tanh
+from tensorproof.ranges.grid import largest
+from tensorproof.ranges.norms import PAD, Norm, along, broadcast_norm, largest_magnitude, smallest_magnitude, times
+from tensorproof.ranges.range import Range
+
+#: Gates are computed in [0, 1] within a few roundings of the tensor's format, or with a target's own approximation of the
+#: sigmoid or the tangent: far more than any of `tensorproof.targets` errs.
+_GATE_ROUNDINGS, _GATE_ERROR = 32.0, 2.0**-18
+
+
+def attached_axis(y: Range, operands: Sequence[Range]) -> int | None:
+    """The axis of the result along which most operands carry a norm."""
+    votes: Counter[int] = Counter()
+    rank = y.rank
+    for x in operands:
+        if x.norm is not None and x.shape is not None:
+            votes[x.norm.axis + rank - len(x.shape)] += 1
+    return votes.most_common(1)[0][0] if votes else None
+
+
+def _norms(y: Range, operands: Sequence[Range]) -> tuple[int, list[tuple[float, float]]] | None:
+    """The axis of the result's norm, and the norm and the total of each operand, broadcast along it."""
+    axis = attached_axis(y, operands)
+    if axis is None or any(x.shape is None or x.has_special for x in operands):
+        return None
+    assert y.shape is not None
+    return axis, [broadcast_norm(x, y.shape, axis) for x in operands]
+
+
+@add.norm
+@sub.norm
+@sum_.norm
+def _(op: Call, y: Range, *operands: Range) -> Norm | None:
+    """The triangle inequality; all but the last of several additions are rounded on the way."""
+    found = _norms(y, operands)
+    if found is None:
+        return None
+    axis, parts = found
+    growth = 1.0 + (0.0 if len(operands) <= 2 else 1.01 * len(operands) * y.format.unit_roundoff)
+    return Norm(axis, sum(bound for bound, _ in parts) * PAD * growth, sum(total for _, total in parts) * PAD * growth)
+
+
+@mul.norm
+def _(op: Call, y: Range, a: Range, b: Range) -> Norm | None:
+    """One factor's norm times the largest of the other; sums of products by Cauchy and Schwarz."""
+    found = _norms(y, (a, b))
+    if found is None:
+        return None
+    axis, ((norm_a, total_a), (norm_b, total_b)) = found
+    reach_a, reach_b = largest_magnitude(a), largest_magnitude(b)
+    bound = min(times(norm_a, reach_b), times(reach_a, norm_b))
+    return Norm(axis, bound, min(times(total_a, reach_b), times(reach_a, total_b), times(norm_a, norm_b)))
+
+
+@div.norm
+def _(op: Call, y: Range, a: Range, b: Range) -> Norm | None:
+    found = _norms(y, (a,)) if a.norm is not None else None
+    nearest = smallest_magnitude(b)
+    if found is None or b.has_special or not nearest > 0.0:
+        return None
+    axis, ((norm, total),) = found
+    return Norm(axis, times(norm, 1.0 / nearest), times(total, 1.0 / nearest))
+
+
+@where.norm
+def _(op: Call, y: Range, condition: Range, a: Range, b: Range) -> Norm | None:
+    """Elements of either; whole vectors of either where the condition is the same along the axis."""
+    found = _norms(y, (a, b))
+    if found is None or condition.shape is None:
+        return None
+    axis, ((norm_a, total_a), (norm_b, total_b)) = found
+    own = axis - y.rank + condition.rank
+    if own < 0 or condition.shape[own] == 1:
+        return Norm(axis, max(norm_a, norm_b), max(total_a, total_b))
+    return Norm(axis, math.hypot(norm_a, norm_b) * PAD, (total_a + total_b) * PAD)
+
+
+@max_.norm
+@min_.norm
+def _(op: Call, y: Range, *operands: Range) -> Norm | None:
+    """Every element is one of the operands'."""
+    found = _norms(y, operands)
+    if found is None:
+        return None
+    return Norm(found[0], math.hypot(*(bound for bound, _ in found[1])) * PAD, sum(total for _, total in found[1]) * PAD)
+
+
+# -- functions with |f(x)| <= c |x| ------------------------------------------------------------------------------------
+
+
+def _contracts(operator: Operator, factor: float = 1.0) -> None:
+    """|f(x)| <= factor |x| in exact arithmetic; the engine adds the operator's error."""
+
+    def rule(op: Call, y: Range, x: Range, *_: Any) -> Norm | None:
+        return None if x.norm is None else x.norm.scaled(factor)
+
+    operator.norm(rule)
+
+
+for _operator in (relu, thresholded_relu, abs_, neg, tanh, softsign, sin, atan, asinh):
+    _contracts(_operator)
+_contracts(erf, 2.0 / math.sqrt(math.pi))
+
+
+@gelu.norm
+@swish.norm
+@mish.norm
+@hard_swish.norm
+def _(op: Call, y: Range, x: Range) -> Norm | None:
+    """x times a gate between 0 and 1, whatever the gate's own argument is."""
+    if x.norm is None or x.shape is None:
+        return None
+    length = largest(x.shape[x.norm.axis])
+    if length is None:
+        return None
+    grown = x.norm.scaled(1.0 + _GATE_ROUNDINGS * x.format.unit_roundoff + _GATE_ERROR)
+    return grown.plus(4.0 * least(op, x.format), length)
+
+
+@leaky_relu.norm
+def _(op: Call, y: Range, x: Range) -> Norm | None:
+    alpha = op.attribute("alpha", float(np.float32(0.01)))
+    return None if x.norm is None else x.norm.scaled(max(1.0, abs(alpha), abs(rounded(alpha, x.format))))
+
+
+@prelu.norm
+def _(op: Call, y: Range, x: Range, slope: Range) -> Norm | None:
+    if x.norm is None or slope.has_special or y.shape != x.shape:
+        return None
+    return x.norm.scaled(max(1.0, largest_magnitude(slope)))
+
+
+@shrink.norm
+def _(op: Call, y: Range, x: Range) -> Norm | None:
+    """Moved towards zero, if the bias is not negative and at most the threshold."""
+    bias, threshold = op.attribute("bias", 0.0), op.attribute("lambd", 0.5)
+    return x.norm if 0.0 <= bias <= threshold else None
+
+
+@clip.norm
+def _(op: Call, y: Range, x: Range, low: Range | None = None, high: Range | None = None) -> Norm | None:
+    """Nearer to zero, if zero lies between the ends."""
+    if op.version < 11:
+        holds_zero = op.attribute("min", -1.0) <= 0.0 <= op.attribute("max", 1.0)
+    else:
+        holds_zero = (low is None or (not low.has_special and low.hull()[1] <= 0.0)) and (
+            high is None or (not high.has_special and high.hull()[0] >= 0.0)
+        )
+    return x.norm if holds_zero else None
+
+
+@dropout.norm
+def _(op: Call, y: Range, x: Range, ratio: Range | None = None, training: Range | None = None) -> Norm | None:
+    """The operand at inference; results in training are not followed. A mask of an old version is not the operand."""
+    if training is not None and training.hull()[1] > 0.0:
+        return None
+    return x.norm if op.version >= 12 or op.outputs == 1 else None
+
+
+@cast.norm
+@cast_like.norm
+def _(op: Call, y: Range, x: Range, *_: Range) -> Norm | None:
+    """Between floating formats: rounded once, or twice by way of float32. Saturation only makes numbers smaller."""
+    if x.norm is None or not x.format.is_float or y.format.bits < 16:
+        return None
+    lossless = y.format.digits >= x.format.digits and y.format.smallest_subnormal <= x.format.smallest_subnormal
+    if lossless:
+        return x.norm
+    return x.norm.rounded(x, 3.0 * y.format.unit_roundoff, 2.0 * y.format.smallest_subnormal)
+
+
+@batch_normalization.norm
+def _(op: Call, y: Range, x: Range, scale: Range, bias: Range, mean: Range, variance: Range) -> Norm | None:
+    """|a (x - mean) + bias| with a = scale / sqrt(variance + epsilon), along the channels, at inference."""
+    training = op.attribute("training_mode", 0) if op.version >= 14 else op.outputs > 1
+    if x.norm is None or x.norm.axis != 1 or training or not op.attribute("spatial", 1) or x.shape is None:
+        return None
+    channels, epsilon = largest(x.shape[1]), op.attribute("epsilon", EPSILON)
+    floor = variance.hull()[0] + min(epsilon, rounded(epsilon, x.format))
+    if channels is None or any(part.has_special for part in (scale, bias, mean, variance)) or not floor > 0.0:
+        return None
+    u, eta = x.format.unit_roundoff, least(op, x.format)
+    slope = largest_magnitude(scale) / math.sqrt(floor) * (1.0 + 8.0 * u)
+    bound = slope * (x.norm.bound + along(mean, 0)) + along(bias, 0)
+    lost = 4.0 * eta * (largest_magnitude(x) + largest_magnitude(mean) + 1.0 / math.sqrt(floor) + 2.0)
+    return Norm(1, bound * (1.0 + 8.0 * u) * PAD + math.sqrt(channels) * lost)

@@ -1,0 +1,165 @@
+"""Fields: intervals that vary over the cells of a tensor, the coefficients of affine forms.
+
+A field is one interval for all elements, as two numbers, or a float64 `Range` whose shape broadcasts to the tensor's. All
+arithmetic rounds outward, and not at all where float64 is exact, so that what cancels in exact arithmetic cancels here.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+
+from tensorproof.formats import FLOAT64, Array
+from tensorproof.ranges.grid import Grid, Shape
+from tensorproof.ranges.range import Range, align
+
+Ends: TypeAlias = tuple[float, float]
+Field: TypeAlias = Ends | Range
+
+ZERO: Ends = (0.0, 0.0)
+ONE: Ends = (1.0, 1.0)
+
+
+def field(shape: Shape, grid: Grid, low: Array, high: Array) -> Field:
+    """The field of two arrays over a grid."""
+    if low.size == 1:
+        return float(low.reshape(())), float(high.reshape(()))
+    return Range(FLOAT64, shape, grid, low, high)
+
+
+def bounds_of(x: Range) -> Field:
+    """The bounds of a tensor as a field."""
+    return field(x.shape or (), x.grid, x.low, x.high)
+
+
+def is_zero(x: Field) -> bool:
+    """Whether every interval is the number 0."""
+    if isinstance(x, tuple):
+        return x[0] == 0.0 == x[1]
+    return not x.low.any() and not x.high.any()
+
+
+def is_point(x: Field) -> bool:
+    """Whether every interval is one number."""
+    if isinstance(x, tuple):
+        return x[0] == x[1]
+    return x.low is x.high or bool((x.low == x.high).all())
+
+
+def added(a: Field, b: Field) -> Field:
+    """The sum of two fields."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        if a == ZERO or b == ZERO:
+            return b if a == ZERO else a
+        low, high = _sum(np.asarray(a[0]), np.asarray(b[0]), -np.inf), _sum(np.asarray(a[1]), np.asarray(b[1]), np.inf)
+        return float(low), float(high)
+    if a == ZERO or b == ZERO:
+        return b if a == ZERO else a
+    shape, grid, (la, ha), (lb, hb) = _aligned(a, b)
+    return field(shape, grid, _sum(la, lb, -np.inf), _sum(ha, hb, np.inf))
+
+
+def multiplied(a: Field, b: Field) -> Field:
+    """The product of two fields; where an interval is unbounded, 0 times it is 0."""
+    for factor, other in ((a, b), (b, a)):
+        if factor == ONE:
+            return other
+        if factor == ZERO:
+            return ZERO
+        if factor == (-1.0, -1.0):
+            return negated(other)
+    shape, grid, (la, ha), (lb, hb) = _aligned(a, b)
+    if is_point(a):
+        corners = [(la, lb), (la, hb)]
+    elif is_point(b):
+        corners = [(la, lb), (ha, lb)]
+    else:
+        corners = [(la, lb), (la, hb), (ha, lb), (ha, hb)]
+    low = np.minimum.reduce([_product(x, y, -np.inf) for x, y in corners])
+    high = np.maximum.reduce([_product(x, y, np.inf) for x, y in corners])
+    return field(shape, grid, low, high)
+
+
+def negated(a: Field) -> Field:
+    """The field of opposite numbers."""
+    if isinstance(a, tuple):
+        return -a[1], -a[0]
+    return a.replace(-a.high, -a.low, None)
+
+
+def reciprocal(a: Field) -> Field | None:
+    """1 / a for numbers that are not zero; None where one is."""
+    low, high = (np.float64(a[0]), np.float64(a[1])) if isinstance(a, tuple) else (a.low, a.high)
+    if not bool(((low > 0) | (high < 0)).all()):
+        return None
+    ends = 1.0 / high, 1.0 / low
+    # Only the reciprocals of powers of two are exact.
+    exact = (np.abs(np.frexp(low)[0]) == 0.5) & (low == high)
+    new_low = np.where(exact, ends[0], np.nextafter(ends[0], -np.inf))
+    new_high = np.where(exact, ends[1], np.nextafter(ends[1], np.inf))
+    if isinstance(a, tuple):
+        return float(new_low), float(new_high)
+    return a.replace(new_low, new_high, None)
+
+
+def around_zero(radius: Field) -> Field:
+    """[-r, r] for the upper end r of each interval."""
+    if isinstance(radius, tuple):
+        return -radius[1], radius[1]
+    return radius.replace(-radius.high, radius.high, None)
+
+
+def midpoint(a: Field) -> Field:
+    """Some number of each interval."""
+    if isinstance(a, tuple):
+        return a[0], a[0]
+    return a if is_point(a) else a.replace(a.low, a.low, None)
+
+
+def magnitude(a: Field) -> Field:
+    """The largest absolute value of each interval."""
+    if isinstance(a, tuple):
+        most = max(abs(a[0]), abs(a[1]))
+        return most, most
+    most = np.maximum(np.abs(a.low), np.abs(a.high))
+    return a.replace(most, most, None)
+
+
+def _aligned(a: Field, b: Field) -> tuple[Shape, Grid, tuple[Array, Array], tuple[Array, Array]]:
+    """Arrays of both fields on one grid."""
+    if isinstance(a, tuple):
+        if isinstance(b, tuple):
+            return (), (), (np.asarray(a[0]), np.asarray(a[1])), (np.asarray(b[0]), np.asarray(b[1]))
+        return b.shape or (), b.grid, (np.asarray(a[0]), np.asarray(a[1])), (b.low, b.high)
+    if isinstance(b, tuple):
+        return a.shape or (), a.grid, (a.low, a.high), (np.asarray(b[0]), np.asarray(b[1]))
+    aligned = align(a, b)
+    (la, lb), (ha, hb) = aligned.lows, aligned.highs
+    return aligned.shape or (), aligned.grid, (la, ha), (lb, hb)
+
+
+def _sum(a: Array, b: Array, towards: float) -> Array:
+    """a + b rounded in one direction: the error of the nearest sum is a float64 number (Knuth, TAOCP 2, section 4.2.2)."""
+    total = a + b
+    part = total - a
+    error = (a - (total - part)) + (b - part)
+    # NaN stands for an error that overflowed on the way: the neighbour is taken then, too.
+    inexact = ~(error >= 0) if towards < 0 else ~(error <= 0)
+    result = np.where(inexact, np.nextafter(total, towards), total)
+    # A bound that left float64 in the wrong direction, or met its opposite, bounds nothing.
+    lost = np.isnan(result) | (result == -towards)
+    return np.where(lost, towards, result)
+
+
+def _product(a: Array, b: Array, towards: float) -> Array:
+    """a * b rounded in one direction; exact where one is a power of two, or neither has more than 26 digits."""
+    result = a * b
+    digits_a, digits_b = np.frexp(a)[0] * 2.0**26, np.frexp(b)[0] * 2.0**26
+    exact = (np.rint(digits_a) == digits_a) & (np.rint(digits_b) == digits_b)
+    exact = (exact | (np.abs(digits_a) == 2.0**25) | (np.abs(digits_b) == 2.0**25)) & (np.abs(result) > 2.0**-1000)
+    result = np.where(exact, result, np.nextafter(result, towards))
+    # An unbounded interval stands for arbitrarily large numbers, never for infinity itself.
+    result = np.where((a == 0) | (b == 0), 0.0, result)
+    lost = np.isnan(result) | (result == -towards)
+    return np.where(lost, towards, result)

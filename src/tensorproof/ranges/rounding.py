@@ -1,0 +1,97 @@
+"""Exact bounds rounded into a format: what an operator's error and a target's arithmetic make of its result.
+
+One interval is rounded with plain numbers, and many cells as one array of upper ends: the lower ends are negated and stand
+beside the upper ones, since every step here is symmetric in sign.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensorproof.formats import FLOAT32, Array, Format
+from tensorproof.targets import FunctionError, Target
+
+_NO_EXTRA = FunctionError()
+
+
+class Rounding:
+    """How the results of one operator are rounded into one format on one target.
+
+    `ulps` and `absolute` bound |computed - exact|; half a unit and nothing else means correct rounding, which is monotone:
+    bounds are then rounded to nearest like the result itself. `codomain` are ends that no error crosses.
+    """
+
+    __slots__ = ("_absolute", "_ends", "_flushes", "_keeps_sign", "_nearest", "_ulps", "absolute", "format", "relative", "target")
+
+    def __init__(
+        self, name: str, ulps: float, absolute: float, codomain: tuple[float, float] | None, format: Format, target: Target
+    ) -> None:
+        extra = target.function_errors.get(name, _NO_EXTRA)
+        ulps, absolute = ulps + extra.ulps, absolute + extra.absolute
+        lost = format.smallest_normal if target.flushes_results else format.smallest_subnormal
+        self.format = format
+        self.target = target
+        #: |computed - exact| of each element is at most relative * |element| + absolute.
+        self.relative = 2.0 * ulps * format.unit_roundoff * (1.0 + 2.0**-20)
+        self.absolute = absolute + (ulps + 1.0) * lost
+        correct = ulps == 0.5 and absolute == 0.0
+        # A chain of 16-bit operators that stays in float32 is not rounded here: its bounds still are, outward.
+        self._nearest = correct and not (target.keeps_chains_wide and format.bits < 32)
+        self._ulps = 0.0 if correct else ulps
+        self._absolute = absolute
+        # An error in units of the last place is relative, and underflow gives zero: no result is carried across it.
+        self._keeps_sign = absolute <= FLOAT32.smallest_normal
+        self._ends = None if codomain is None else (codomain[0] - extra.overshoot, codomain[1] + extra.overshoot)
+        self._flushes = target.flushes_results
+
+    def interval(self, low: float, high: float) -> tuple[float, float]:
+        """One interval, rounded outward. NaN says that nothing is known."""
+        fmt = self.format
+        # NaN can only come from inf - inf or 0 * inf of bounds that left float64.
+        low, high = -np.inf if low != low else low, np.inf if high != high else high
+        if self._nearest:
+            low, high = fmt.nearest(low), fmt.nearest(high)
+        else:
+            low, high = -self._outward(-low), self._outward(high)
+        if self._ends is not None:
+            least, most = self._ends
+            low, high = min(max(low, least), most), min(max(high, least), most)
+        if self._flushes:
+            low = 0.0 if 0.0 < low < fmt.smallest_normal else low
+            high = 0.0 if 0.0 > high > -fmt.smallest_normal else high
+        return low, high
+
+    def _outward(self, end: float) -> float:
+        if self._ulps or self._absolute:
+            padded = end + (self._ulps * self.format.quantum_at(end) + self._absolute)
+            end = min(padded, 0.0) if end <= 0.0 and self._keeps_sign else padded
+        return self.format.above(end)
+
+    def cells(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """The intervals of all cells, rounded outward."""
+        fmt = self.format
+        ends = np.empty((2, *np.broadcast_shapes(low.shape, high.shape)))
+        np.negative(low, out=ends[0])
+        ends[1] = high
+        if ends.size and not ends.max() < np.inf:
+            ends[np.isnan(ends)] = np.inf
+        if self._nearest:
+            ends = fmt.round_nearest(ends)
+        else:
+            if self._ulps or self._absolute:
+                padded = ends + (self._ulps * fmt.quantum(ends) + self._absolute)
+                ends = np.where(ends <= 0, np.minimum(padded, 0.0), padded) if self._keeps_sign else padded
+            ends = fmt.round_up(ends)
+        low, high = -ends[0], ends[1]
+        if self._ends is not None:
+            low, high = np.clip(low, *self._ends), np.clip(high, *self._ends)
+        if self._flushes:
+            low, high = flushed(low, high, fmt)
+        return low, high
+
+
+def flushed(low: Array, high: Array, fmt: Format) -> tuple[Array, Array]:
+    """Bounds of values that become zero, or may, where they lie below the smallest normal number."""
+    low = np.where((low > 0) & (low < fmt.smallest_normal), 0.0, low)
+    high = np.where((high < 0) & (high > -fmt.smallest_normal), 0.0, high)
+    return low, high

@@ -1,0 +1,299 @@
+"""Summaries of large constants: what a product needs to know of its weights, in one pass over them.
+
+The sum, the sum of absolute values and the Euclidean norm of the terms of each output channel bound every product of that
+channel with an operand that lies in one interval. They are computed in blocks that stay in the cache of the processor, in
+the arithmetic of the weights' own format or float32, and hold rigorously: a sum of n float32 numbers is off by at most
+n u sum|terms|, in any order (Jeannerod and Rump, SIAM J. Matrix Anal. Appl. 34, 2013), u = 2^-24. Blocks are added up in
+float64. Weights are never copied as a whole, and what was found out about them is remembered
+(`tensorproof.ranges.weight_cache`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorproof.formats import Array, of_dtype
+from tensorproof.ranges.weight_cache import cached
+
+Numbers = npt.NDArray[Any]
+
+#: Constants of more elements than this are used through their summaries where an analysis says so.
+LARGE = 1 << 14
+#: Elements that are summed at a time: they and a copy of them fit the second-level cache.
+_BLOCK = 1 << 16
+#: Channels side by side in memory that are summed together.
+_WIDTH = 1 << 11
+#: Terms that are summed in one go in float32: their error stays below 2^-8 of their size.
+_LONGEST = 1 << 16
+#: Subnormal numbers may be flushed to zero by the arithmetic that sums them.
+_FLUSHED = 2.0**-126
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """Sums over the terms of each output channel.
+
+    The exact sum of the terms lies within `error` of `total`; their absolute values sum to at most `absolute`, and their
+    Euclidean norm is at most `norm`.
+    """
+
+    total: Array
+    error: Array
+    absolute: Array
+    norm: Array
+
+    def times(self, low: Array, high: Array) -> tuple[Array, Array, Array]:
+        """Bounds of the sums of terms times factors that all lie in [low, high], and of the sums of absolute products.
+
+        Up to float64 rounding of a few units of the last place of the absolute products.
+        """
+        centre = 0.5 * low + 0.5 * high
+        radius = np.maximum(high - centre, centre - low)
+        middle, reach = centre * self.total, np.abs(centre) * self.error + radius * self.absolute
+        return middle - reach, middle + reach, np.maximum(np.abs(low), np.abs(high)) * self.absolute
+
+    def partial_sums(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """The smallest and largest sum of some of the products: those of the negative and of the positive ones."""
+        positive = np.maximum(0.5 * (self.absolute + self.total + self.error), 0.0)
+        negative = np.maximum(0.5 * (self.absolute - self.total + self.error), 0.0)
+        up, down = np.maximum(high, 0.0), np.maximum(-low, 0.0)
+        return -(up * negative + down * positive), up * positive + down * negative
+
+    def reshaped(self, shape: Sequence[int]) -> Channels:
+        """The same sums in another arrangement."""
+        total, error, absolute, norm = (x.reshape(shape) for x in (self.total, self.error, self.absolute, self.norm))
+        return Channels(total, error, absolute, norm)
+
+
+def is_large(array: Numbers | None) -> bool:
+    """Whether a constant is large enough that its summary should stand for it: floating, of many elements."""
+    return array is not None and array.size > LARGE and of_dtype(array.dtype).is_float
+
+
+def extent(array: Numbers) -> tuple[float, float] | None:
+    """The smallest and the largest element of an array of floating numbers; None if one is not finite."""
+    flat = _canonical(array)[0]
+    ends = cached(flat, "extent", lambda: _extent(flat))[0]
+    low, high = float(ends[0]), float(ends[1])
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+
+def channels(array: Numbers, contracted: Sequence[int]) -> Channels:
+    """Sums of an array of finite floating numbers over some axes; the other axes stay, in their order."""
+    ordered, places = _canonical(array)
+    axes = {axis % array.ndim for axis in contracted}
+    inside = tuple(sorted(places[axis] for axis in axes))
+    found = Channels(*cached(ordered, "channels " + ",".join(map(str, inside)), lambda: _channels(ordered, inside)))
+    kept = [places[axis] for axis in range(array.ndim) if axis not in axes]
+    if kept == sorted(kept):
+        return found
+    back = [sorted(kept).index(place) for place in kept]
+    return Channels(*(x.transpose(back) for x in (found.total, found.error, found.absolute, found.norm)))
+
+
+def norm_of(array: Numbers) -> float:
+    """A bound on the Euclidean norm of all elements together (for a matrix: its Frobenius norm)."""
+    flat = _canonical(array)[0]
+    return float(cached(flat, "norm", lambda: _channels(flat.reshape(-1), (0,)))[3])
+
+
+def extents_along(array: Numbers, axis: int) -> tuple[Array, Array]:
+    """The smallest and the largest element along one axis, for each place of the others (finite floating numbers)."""
+    low, high = cached(array, f"extents {axis}", lambda: _extents_along(array, axis))
+    return low, high
+
+
+# -- one pass over the elements ---------------------------------------------------------------------------------------
+
+
+def _canonical(array: Numbers) -> tuple[Numbers, tuple[int, ...]]:
+    """The array with its axes in the order of the memory, and where each of its axes went."""
+    if array.flags.c_contiguous:
+        return array, tuple(range(array.ndim))
+    order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+    place = {axis: position for position, axis in enumerate(order)}
+    return array.transpose(order), tuple(place[axis] for axis in range(array.ndim))
+
+
+def _blocks(array: Numbers) -> Iterator[Numbers]:
+    """An array in pieces of a few hundred kilobytes (of which some may be empty)."""
+    if array.ndim == 0 or array.size <= _BLOCK:
+        yield array
+        return
+    row = max(1, array.size // len(array))
+    if row > _BLOCK:
+        for part in array:
+            yield from _blocks(part)
+        return
+    step = max(1, _BLOCK // row)
+    for start in range(0, len(array), step):
+        yield array[start : start + step]
+
+
+def _extent(array: Numbers) -> tuple[Array]:
+    low, high = np.inf, -np.inf
+    for block in _blocks(array):
+        if not block.size:
+            continue
+        least, most = _ends(block, None)
+        if not (math.isfinite(least) and math.isfinite(most)):
+            return (np.array([np.nan, np.nan]),)
+        low, high = min(low, float(least)), max(high, float(most))
+    if low > high:
+        low = high = 0.0
+    return (np.array([low, high]),)
+
+
+def _extents_along(array: Numbers, axis: int) -> tuple[Array, Array]:
+    array = np.moveaxis(array, axis, 0)
+    low, high = np.full(array.shape[1:], np.inf), np.full(array.shape[1:], -np.inf)
+    step = max(1, 4 * _BLOCK // max(1, math.prod(array.shape[1:])))
+    for start in range(0, len(array), step):
+        least, most = _ends(array[start : start + step], 0)
+        np.minimum(low, least, out=low)
+        np.maximum(high, most, out=high)
+    return low, high
+
+
+def _ends(block: Numbers, axis: int | None) -> tuple[Any, Any]:
+    """Minimum and maximum along an axis (or of all elements), exact; not finite where an element is not."""
+    if block.dtype.itemsize == 2 and block.dtype.name in ("float16", "bfloat16"):
+        return _narrow_ends(block, axis)
+    if block.dtype != np.float32 and block.dtype != np.float64:
+        block = block.astype(np.float32)
+    return block.min(axis=axis), block.max(axis=axis)
+
+
+def _narrow_ends(block: Numbers, axis: int | None) -> tuple[Any, Any]:
+    """The same for 16-bit numbers, by their bits.
+
+    As integers, numbers without sign are ordered as themselves, and numbers with sign (which are larger, read without
+    sign) the other way round. Infinities and NaN are beyond all numbers of their sign.
+    """
+    signed, unsigned = block.view(np.int16), block.view(np.uint16)
+    largest_bits, smallest_bits = unsigned.max(axis=axis), unsigned.min(axis=axis)
+    most = np.where(smallest_bits < 0x8000, signed.max(axis=axis).astype(np.uint16), smallest_bits)
+    least = np.where(largest_bits >= 0x8000, largest_bits, signed.min(axis=axis).astype(np.uint16))
+    ends = np.stack((least, most)).astype(np.uint16).view(block.dtype).astype(np.float64)
+    return ends[0], ends[1]
+
+
+def _channels(array: Numbers, axes: tuple[int, ...]) -> tuple[Array, Array, Array, Array]:
+    """total, error, absolute and norm of an array whose axes are in the order of the memory."""
+    kept = tuple(axis for axis in range(array.ndim) if axis not in axes)
+    shape = tuple(array.shape[axis] for axis in kept)
+    runs = _runs(array.shape, axes)
+    if runs is None:
+        # An order of axes that no product of the table uses: the terms of each channel side by side, in one copy.
+        array = np.moveaxis(array, kept, range(len(kept))).reshape(*shape, -1)
+        runs = 1, 1, math.prod(shape), array.shape[-1]
+    with np.errstate(all="ignore"):
+        found = _summed(array.reshape(runs), array.dtype if array.dtype == np.float64 else np.float32)
+        if not np.isfinite(found[2]).all():
+            # Sums beyond float32: once more in float64.
+            found = _summed(array.reshape(runs), np.float64)
+    total, error, absolute, norm = (x.reshape(shape) for x in found)
+    return total, error, absolute, norm
+
+
+def _summed(view: Numbers, dtype: Any) -> tuple[Array, Array, Array, Array]:
+    """The sums over the second and the last of four axes."""
+    outer, first, inner, last = view.shape
+    sums = _Sums(outer, inner, np.dtype(dtype))
+    for index in range(outer):
+        for left, right, rows in _tiles(first, inner, last):
+            for begin in range(0, last, _LONGEST):
+                sums.add(index, left, right, view[index, rows, left:right, begin : begin + _LONGEST])
+    return sums.finish(first * last)
+
+
+def _runs(shape: tuple[int, ...], contracted: Sequence[int]) -> tuple[int, int, int, int] | None:
+    """A shape as (kept, contracted, kept, contracted), adjacent axes of one kind together; None if there are more runs."""
+    runs: list[tuple[bool, int]] = []
+    for axis, size in enumerate(shape):
+        kind = axis in contracted
+        if size == 1:
+            continue
+        if runs and runs[-1][0] == kind:
+            runs[-1] = kind, runs[-1][1] * size
+        else:
+            runs.append((kind, size))
+    if not runs or runs[0][0]:
+        runs.insert(0, (False, 1))
+    if len(runs) > 4:
+        return None
+    # (kept, contracted): the contracted axes are the last, in rows of memory.
+    sizes = [size for _, size in runs]
+    if len(sizes) == 1:
+        return 1, 1, sizes[0], 1
+    if len(sizes) == 2:
+        return 1, 1, sizes[0], sizes[1]
+    return (*sizes, 1)[:4]  # type: ignore[return-value]
+
+
+def _tiles(first: int, inner: int, last: int) -> Iterator[tuple[int, int, slice]]:
+    """Pieces of (first, inner, last) of a few hundred kilobytes: where they lie in the second axis, and in the first."""
+    row = max(1, min(last, _LONGEST))
+    width = max(1, min(inner, _BLOCK // row if row > 1 else _WIDTH))
+    height = max(1, _BLOCK // (row * width)) if row == 1 or width == inner else 1
+    for left in range(0, inner, width):
+        for top in range(0, first, height):
+            yield left, min(left + width, inner), slice(top, top + height)
+
+
+class _Sums:
+    """Sums of blocks, added up in float64."""
+
+    def __init__(self, outer: int, inner: int, dtype: np.dtype[Any]) -> None:
+        self.total, self.absolute, self.squares = (np.zeros((outer, inner)) for _ in range(3))
+        self.dtype = dtype
+        self.longest = 0
+        self.additions = 0
+        self._scratch: Numbers = np.zeros(0, dtype)
+        self._ones: Numbers = np.zeros(0, dtype)
+
+    def add(self, index: int, left: int, right: int, block: Numbers) -> None:
+        """A block of (terms, channels, terms) for the channels from `left` to `right`."""
+        if block.dtype != self.dtype:
+            block = block.astype(self.dtype)
+        terms, width, row = block.shape
+        if self._scratch.size < block.size or self._ones.size < terms + row:
+            self._scratch, self._ones = np.empty(block.size, self.dtype), np.ones(terms + row, self.dtype)
+        if row > 1:
+            block = block.reshape(-1, row)
+            ones, scratch = self._ones[:row], self._scratch[: block.size].reshape(block.shape)
+            np.abs(block, out=scratch)
+            parts = block @ ones, scratch @ ones, np.vecdot(block, block)
+            total, absolute, squares = parts if terms == 1 else (x.reshape(terms, width).sum(0, np.float64) for x in parts)
+        else:
+            block = block[:, :, 0]
+            ones, scratch = self._ones[:terms], self._scratch[: block.size].reshape(block.shape)
+            total = ones @ block
+            np.abs(block, out=scratch)
+            absolute = ones @ scratch
+            np.multiply(block, block, out=scratch)
+            squares = ones @ scratch
+        self.longest = max(self.longest, row if row > 1 else terms)
+        self.additions += terms + 1
+        self.total[index, left:right] += total
+        self.absolute[index, left:right] += absolute
+        self.squares[index, left:right] += squares
+
+    def finish(self, terms: int) -> tuple[Array, Array, Array, Array]:
+        """The sums with their errors; a channel without a term that is not zero is exactly zero."""
+        in_float64 = (self.additions + 16) * 2.0**-53
+        slack = self.longest * float(np.finfo(self.dtype).eps) / 2 + in_float64
+        lost = np.where(self.absolute > 0.0, terms * _FLUSHED, 0.0)
+        growth = (1.0 + 2.0**-40) / (1.0 - slack)
+        absolute = self.absolute * growth + lost
+        # 2^-40 covers what is done with the sums in float64.
+        error = slack * absolute * (1.0 + 2.0**-20) + 2.0**-40 * absolute + lost
+        # Squares may leave float32 where their roots do not; no vector is longer than the sum of its absolute elements.
+        norm = np.minimum(np.sqrt(self.squares * growth + lost) * (1.0 + 2.0**-22), absolute)
+        return self.total, error, absolute, np.where(np.isnan(norm), absolute, norm)

@@ -1,0 +1,172 @@
+"""What is still open and what has been proven so far, over all steps of a refinement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tensorproof.graph import ABSENT, Model
+from tensorproof.idioms.claims import Claim
+from tensorproof.operators.table import Bound
+from tensorproof.ranges.abstraction import Abstraction
+from tensorproof.ranges.containers import Abstract
+from tensorproof.ranges.propagate import Flow, Known, Propagation, RangedGraph, Record, Summary
+from tensorproof.ranges.range import Range
+from tensorproof.refine.cone import Part, Structure
+from tensorproof.targets import Target
+
+#: A hazard of one node: the code of its rule, and the operand.
+Key = tuple[str, int]
+
+#: So many elements of constants cost as much as one evaluation of a node does beside its arithmetic.
+ELEMENTS_PER_EVALUATION = 1 << 16
+
+
+def open_hazards(record: Record) -> set[Key]:
+    """The hazards of a node that are defects of its own."""
+    return {(hazard.rule.code, hazard.operand) for hazard in record.hazards if hazard.rule.severity == "error"}
+
+
+@dataclass(slots=True)
+class Budget:
+    """Evaluations of nodes that a step may still spend."""
+
+    left: int
+
+    def take(self, cost: int) -> bool:
+        """Spend so many, if there are."""
+        if cost > self.left:
+            return False
+        self.left -= cost
+        return True
+
+
+@dataclass(slots=True)
+class Alarms:
+    """The hazards that are open, and what the steps have proven.
+
+    `ranges` are bounds of values where no hazard fires before; `kept` are ranges of single values that later steps begin at.
+    """
+
+    model: Model
+    target: Target
+    constants: Callable[[int], Flow]
+    inputs: Mapping[int, Abstract]
+    structure: Structure
+    progress: Callable[[str, int], None] | None
+    open: dict[int, set[Key]]
+    summaries: dict[int, Summary]
+    ranges: dict[int, Bound] = field(default_factory=dict[int, Bound])
+    impossible: set[tuple[int, str, int]] = field(default_factory=set[tuple[int, str, int]])
+    proven_by: dict[int, str] = field(default_factory=dict[int, str])
+    kept: dict[int, Range] = field(default_factory=dict[int, Range])
+    #: Whether bounds were found that no pass has carried on yet.
+    tightened: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        ranged: RangedGraph,
+        inputs: Mapping[int, Abstract],
+        constants: Callable[[int], Flow],
+        progress: Callable[[str, int], None] | None,
+    ) -> Alarms:
+        """The open hazards after the first pass."""
+        found = {number: open_hazards(record) for number, record in sorted(ranged.records.items()) if record.hazards}
+        return cls(
+            ranged.model,
+            ranged.target,
+            constants,
+            inputs,
+            Structure(ranged.model),
+            progress,
+            {number: keys for number, keys in found.items() if keys},
+            dict(ranged.summaries),
+        )
+
+    @property
+    def known(self) -> Known:
+        return Known(self.ranges, frozenset(self.impossible))
+
+    def prove(self, node: int, step: str) -> None:
+        """No hazard of a node can fire."""
+        self.impossible.update((node, code, operand) for code, operand in self.open.pop(node))
+        self.proven_by[node] = step
+
+    def settle(self, records: Mapping[int, Record], step: str) -> None:
+        """Prove the nodes for which a pass over the cones of all open hazards finds none.
+
+        A node is proven as a whole or not at all: a division by zero that vanishes may uncover an overflow, which was not
+        reported beside it.
+        """
+        for node in list(self.open):
+            record = records.get(node)
+            if record is None or record.not_analysed is not None or open_hazards(record):
+                continue
+            # A branch that is only reached behind a hazard reports its own hazards as consequences.
+            if not (self.structure.is_inside(node) and record.consequences):
+                self.prove(node, step)
+
+    def bound(self, number: int, low: float, high: float) -> None:
+        """A value lies between two numbers, where no hazard fires."""
+        if not low <= high:
+            return
+        summary = self.summaries.get(number)
+        if summary is not None and not (low > summary.low or high < summary.high):
+            return
+        earlier = self.ranges.get(number)
+        if isinstance(earlier, Range):
+            self.ranges[number] = earlier.replace(np.maximum(earlier.low, low), np.minimum(earlier.high, high), None)
+        else:
+            least, most = earlier if earlier is not None else (-np.inf, np.inf)
+            self.ranges[number] = max(least, low), min(most, high)
+        if summary is not None:
+            low, high = max(low, summary.low), min(high, summary.high)
+            self.summaries[number] = Summary(summary.format, summary.shape, low, high, summary.special)
+
+    def learn(self, part: Part, records: Mapping[int, Record], summaries: Mapping[int, Summary]) -> None:
+        """Take over the bounds that a pass found for the results of nodes that cannot fail there."""
+        for node in part.nodes:
+            record = records.get(node.number)
+            if record is None or record.hazards or record.not_analysed is not None:
+                continue
+            for number in node.outputs:
+                summary = None if number == ABSENT else summaries.get(number)
+                if summary is not None:
+                    self.bound(number, summary.low, summary.high)
+
+    def run(
+        self,
+        part: Part,
+        entering: Mapping[int, Abstract],
+        abstraction: Abstraction,
+        *,
+        known: Known | None = None,
+        keep: Collection[int] = (),
+        claims: Mapping[int, Sequence[Claim]] | None = None,
+        step: str,
+    ) -> Propagation:
+        """One pass over a part of the model."""
+        report = self.progress
+        run = Propagation(
+            part.model,
+            self.target,
+            self.constants,
+            keep_ranges=keep,
+            progress=None if report is None else lambda done: report(step, done),
+            abstraction=abstraction,
+            known=self.known if known is None else known,
+            claims=claims,
+        )
+        with np.errstate(all="ignore"):
+            run.run(part.model.graph, [run.as_operand(Flow.of(entering[number])) for number in part.entering])
+        return run
+
+    def cost(self, part: Part) -> int:
+        """What one pass over a part costs, in evaluations of nodes; large constants count as several."""
+        constants = self.model.constants
+        elements = sum(constants[number].size for node in part.nodes for number in node.inputs if number in constants)
+        inner = sum(1 for node in part.nodes for sub in node.subgraphs() for _ in sub.walk())
+        return len(part.nodes) + inner + elements // ELEMENTS_PER_EVALUATION

@@ -1,0 +1,38 @@
+"""The whole cone once more, with stronger domains: exact weights, affine forms, spectral norms."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from tensorproof.ranges.abstraction import Abstraction
+from tensorproof.ranges.range import CELL_BUDGET, Range
+from tensorproof.refine.alarms import Alarms
+
+
+def domains(first: Abstraction) -> list[tuple[str, Abstraction]]:
+    """The passes of effort 1 by name, from cheap to dear; those that add nothing to the first pass are left out."""
+    fine = "expand" if first.tensors == "expand" else "partition"
+    exact = replace(first, tensors=fine, weights="exact", cells=CELL_BUDGET)
+    affine = replace(exact, values="affine")
+    spectral = replace(first, tensors=fine, norms=True, spectral=True)
+    everything = replace(affine, norms=True, spectral=True)
+    passes = [("exact weights", exact), ("spectral norms", spectral), ("affine forms", affine), ("all domains", everything)]
+    found: list[tuple[str, Abstraction]] = []
+    for name, abstraction in passes:
+        if abstraction not in (first, *(other for _, other in found)):
+            found.append((name, abstraction))
+    return found
+
+
+def repeat(alarms: Alarms, step: str, abstraction: Abstraction, keep: Collection[int] = ()) -> None:
+    """One pass over the cones of all open hazards; what it does not find any more is proven."""
+    structure = alarms.structure
+    part = structure.behind(structure.at_top(number) for number in alarms.open)
+    run = alarms.run(part, alarms.inputs, abstraction, keep=keep, step=step)
+    alarms.learn(part, run.records, run.summaries)
+    alarms.settle(run.records, step)
+    alarms.tightened = False
+    for number, flow in run.kept.items():
+        if isinstance(flow.clean, Range):
+            alarms.kept[number] = flow.clean
