@@ -23,6 +23,7 @@ BUDGETS = {
     "formats": 30,
     "ranges": 30,
     "sums": 60,
+    "norms": 120,
     "precision": 300,
     "idioms": 60,
     "idiom forms": 240,

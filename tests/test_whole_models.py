@@ -19,6 +19,7 @@ from tensorproof.execute.instrument import instrumented
 from tensorproof.formats import FLOAT16, FLOAT32
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.frontends.onnx_precision import converted
+from tensorproof.ranges.abstraction import PRECISE, Abstraction
 from tensorproof.ranges.propagate import propagate
 from tensorproof.targets import ONNXRUNTIME_CPU
 from tests.soundness.containment import violation
@@ -35,7 +36,9 @@ def observable(proto: onnx.ModelProto) -> list[str]:
     return [name for node in proto.graph.node for name in node.output if name]
 
 
-def outside(proto: onnx.ModelProto, ranges: dict[str, Any], dims: dict[str, int], runs: int = RUNS) -> list[str]:
+def outside(
+    proto: onnx.ModelProto, ranges: dict[str, Any], dims: dict[str, int], runs: int = RUNS, abstraction: Abstraction = PRECISE
+) -> list[str]:
     """Values of real runs that lie outside of their computed range, as text."""
     model = from_proto(proto)
     declared = Declarations({n: domain_from_json(r, n) for n, r in ranges.items()}, {n: (s, s) for n, s in dims.items()})
@@ -47,6 +50,7 @@ def outside(proto: onnx.ModelProto, ranges: dict[str, Any], dims: dict[str, int]
         constants=ConstantRanges(model, assumptions),
         keep_ranges=True,
         strict=True,
+        abstraction=abstraction,
     )
     flows = {model.name_of(n): flow for n, flow in ranged.ranges.items()}
     domains = {

@@ -80,7 +80,7 @@ def check(
     proto = read_onnx(model) if isinstance(model, str | Path) else model
     changes: dict[str, str] = {}
     if precision is not None:
-        proto, changes = converted(proto, find_precision(precision))
+        proto, changes = converted(proto, find_precision(precision), path=path)
     graph = from_proto(proto, path=path)
     for number, value in enumerate(graph.values):
         if value.name in changes and number in graph.constants:

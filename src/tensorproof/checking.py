@@ -10,18 +10,20 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorproof.assumptions import Assumptions, Declarations, resolve
 from tensorproof.errors import ModelError
 from tensorproof.findings import Coverage, Finding, Location, Report, TrailStep, Unanalysed
 from tensorproof.formats import FLOAT32, Format
 from tensorproof.graph import ABSENT, Model, Node
-from tensorproof.operators.table import RESULT, Hazard
+from tensorproof.operators.table import RESULT, Hazard, find_operator
 from tensorproof.ranges.abstraction import FIRST_PASS, Abstraction
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf
 from tensorproof.ranges.grid import Shape, Span, largest
 from tensorproof.ranges.propagate import NOTHING_KNOWN, Flow, Known, RangedGraph, Record, Summary, propagate
 from tensorproof.ranges.range import NAN, Range
+from tensorproof.ranges.weights import is_large, survey
 from tensorproof.refine.driver import DEFAULT_EFFORT, refine
 from tensorproof.rules.constant_not_finite import CONSTANT_NOT_FINITE
 from tensorproof.rules.constant_overflow import CONSTANT_OVERFLOW
@@ -162,6 +164,7 @@ class ConstantRanges:
         self.model = model
         self.assumptions = assumptions
         self.nan_roots: dict[int, int] = {}
+        self._products: dict[int, tuple[int, ...]] | None = None
 
     def __call__(self, number: int) -> Flow:
         value = self.model.values[number]
@@ -171,6 +174,8 @@ class ConstantRanges:
         domain = self.assumptions.weights.get(number)
         if domain is not None and value.format is not None:
             return Flow.of(domain.range(array.shape, value.format))
+        if is_large(array):
+            self._survey(number, array)
         exact = Range.constant(array, value.format)
         if not exact.any_special & NAN:
             return Flow.of(exact)
@@ -180,6 +185,21 @@ class ConstantRanges:
         empty = (clean.low > clean.high) & (clean.special == 0)
         clean = clean.replace(np.where(empty, 0.0, clean.low), np.where(empty, 0.0, clean.high), clean.special)
         return Flow(clean, exact, frozenset({root}))
+
+    def _survey(self, number: int, array: npt.NDArray[Any]) -> None:
+        """One pass over the weights of a product, for all that will be asked of them."""
+        if self._products is None:
+            self._products = {}
+            for node in self.model.graph.walk():
+                entry = find_operator(node.domain, node.op)
+                for operand, weights in enumerate(node.inputs if entry is not None and entry.weight_axes is not None else ()):
+                    if weights in self.model.constants:
+                        assert entry is not None and entry.weight_axes is not None
+                        axes = entry.weight_axes(node.attributes, operand, self.model.constants[weights].ndim)
+                        if axes:
+                            self._products[weights] = axes
+        if number in self._products:
+            survey(array, self._products[number])
 
 
 class _Collector:

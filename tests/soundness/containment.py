@@ -60,7 +60,23 @@ def _tensor_violation(value: Range, array: np.ndarray[Any, Any]) -> str | None:
     finite = flags == 0
     bad = (finite & ~((low <= numbers) & (numbers <= high))) | ((flags & ~special) != 0)
     if not bad.any():
-        return None
+        return norm_violation(value, numbers)
     where = tuple(int(i) for i in np.argwhere(bad)[0])
     low, high = np.broadcast_to(low, array.shape), np.broadcast_to(high, array.shape)
     return f"{numbers[where]!r} at {where} not in [{low[where]!r}, {high[where]!r}] (special {special.max()})"
+
+
+def norm_violation(value: Range, numbers: np.ndarray[Any, Any]) -> str | None:
+    """Why vectors along the axis of the range's norm are longer than it says, or sum up to more; None if they are not."""
+    norm = value.norm
+    if norm is None or not numbers.size:
+        return None
+    # Sums in float64 are exact to 2^-40 here.
+    scale = np.maximum(np.abs(numbers).max(), 1e-300)
+    longest = float(np.sqrt(np.square(numbers / scale).sum(axis=norm.axis)).max() * scale)
+    largest_total = float(np.abs(numbers).sum(axis=norm.axis).max())
+    if longest * (1.0 - 2.0**-40) > norm.bound:
+        return f"a vector along axis {norm.axis} has norm {longest!r}, more than {norm.bound!r}"
+    if largest_total * (1.0 - 2.0**-40) > norm.total:
+        return f"the absolute values of a vector along axis {norm.axis} sum to {largest_total!r}, more than {norm.total!r}"
+    return None

@@ -6,6 +6,7 @@ only when its own node is among the failing ones of a real run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from tensorproof.execute.instrument import instrumented, prefix, rounded
 from tensorproof.execute.worker import Worker, WorkerDied, WorkerError
 from tensorproof.findings import Finding, Reaches, Verdict
 from tensorproof.formats import FLOAT32, Format
+from tensorproof.frontends.onnx_tensor import Tensors
 from tensorproof.graph import ABSENT, Model, Node
 from tensorproof.ranges.range import NEGATIVE_INFINITY, POSITIVE_INFINITY
 
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
 #: Values fetched in one session may take this much memory; more are fetched in slices.
 SLICE_BYTES = 256 << 20
+
+#: The part of a model that a witness needs is saved if its external data takes no more than this.
+LARGEST_WITNESS = 1 << 30
 
 #: The value that says, in a run, whether a node inside a body failed.
 FLAG = "tensorproof.failed"
@@ -206,24 +211,39 @@ class QuickConfirm:
             worker.close()
 
     def _save(self, watches: Sequence[_Watch], free: Sequence[str], legal: Mapping[str, int]) -> None:
-        if self.folder is None or (self.data_folder is not None and self._has_external_data()):
+        if self.folder is None:
             return
         for watch in watches:
             if watch.point is None:
                 continue
             if watch.part is not None:
+                if not self._embedded(watch.part):
+                    continue
                 saved = witness.save(self.folder, watch.finding, watch.point, watch.part, (), (FLAG,), {})
                 watch.finding = replace(watch.finding, witness=saved)
                 continue
             names = list(dict.fromkeys(watch.operands + watch.results))
             produced = {name for node in self.proto.graph.node for name in node.output}
             part = prefix(self.proto, [n for n in names if n in produced], free)
+            if not self._embedded(part):
+                continue
             allowed = {name: _values(legal.get(name, 0)) for name in names}
             saved = witness.save(self.folder, watch.finding, watch.point, part, watch.operands, watch.results, allowed)
             watch.finding = replace(watch.finding, witness=saved)
 
-    def _has_external_data(self) -> bool:
-        return any(t.data_location == type(t).EXTERNAL for t in self.proto.graph.initializer)
+    def _embedded(self, part: onnx.ModelProto) -> bool:
+        """Make the external data of a part of the model part of it; whether a file can hold that."""
+        external = [t for t in part.graph.initializer if t.data_location == type(t).EXTERNAL]
+        if not external:
+            return True
+        size = sum(math.prod(t.dims) * 8 for t in external)
+        if self.data_folder is None or size > LARGEST_WITNESS:
+            return False
+        # The data lies beside the model, whatever the name of its file.
+        tensors = Tensors(part.graph.name, str(Path(self.data_folder) / "model.onnx"))
+        for tensor in external:
+            tensors.embed(tensor)
+        return True
 
 
 def _domains(model: Model, analysis: Analysis) -> dict[str, tuple[Domain, tuple[int, ...], Format]]:

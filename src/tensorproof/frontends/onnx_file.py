@@ -6,6 +6,7 @@ before memory is taken, and external data may only lie beside the model file.
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import ModelError
-from tensorproof.formats import BY_ONNX_CODE, FLOAT32, STRING, Format
+from tensorproof.formats import BY_ONNX_CODE, FLOAT32
+from tensorproof.frontends.onnx_tensor import Tensors, first_line
+from tensorproof.frontends.onnx_wire import NotWalkable, without_weights
 from tensorproof.graph import ABSENT, Dimension, Graph, Model, Node, SourceLine, Value
 
 if TYPE_CHECKING:
@@ -23,8 +26,8 @@ if TYPE_CHECKING:
 
 OLDEST_OPSET = 7
 
-#: Tensors that a few bytes of the file could claim (sparse ones, for example) may not be larger than this.
-MAX_CLAIMED_ELEMENTS = 1 << 28
+#: From this size on, the weights of a file are not read with it but used where they are.
+MAPPED_FILE = 1 << 24
 
 #: Names of one and the same standard domain.
 _STANDARD_DOMAINS = ("", "ai.onnx")
@@ -45,7 +48,7 @@ def read_proto(path: str | Path) -> onnx.ModelProto:
 
     path = Path(path)
     try:
-        data = path.read_bytes()
+        data = _large_file(path) if path.stat().st_size >= MAPPED_FILE else path.read_bytes()
     except FileNotFoundError:
         raise ModelError(f"{path}: no such file") from None
     except OSError as error:
@@ -60,6 +63,17 @@ def read_proto(path: str | Path) -> onnx.ModelProto:
     if not proto.HasField("graph") or not (proto.graph.node or proto.graph.input or proto.graph.output):
         raise ModelError(f"{path}: not an ONNX file (it holds no graph)")
     return proto
+
+
+def _large_file(path: Path) -> bytes:
+    """The bytes of a model whose large weights stay in the file (`tensorproof.frontends.onnx_wire`)."""
+    from google.protobuf.message import DecodeError
+
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
+        try:
+            return without_weights(data, path.resolve().name)
+        except (NotWalkable, DecodeError):
+            return bytes(data)
 
 
 def from_proto(proto: onnx.ModelProto, *, path: str | None = None) -> Model:
@@ -81,15 +95,11 @@ def _inline(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
     try:
         return onnx.inliner.inline_local_functions(proto)
     except Exception as error:  # the inliner raises plain RuntimeError and others for recursive or broken functions
-        raise ModelError(f"{name}: its functions cannot be inlined ({_first_line(error)})") from None
+        raise ModelError(f"{name}: its functions cannot be inlined ({first_line(error)})") from None
 
 
 def _domain(domain: str) -> str:
     return "" if domain in _STANDARD_DOMAINS else domain
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 class _Reader:
@@ -100,7 +110,7 @@ class _Reader:
         self.name = name
         self.opsets = opsets
         self.path = path
-        self.folder = None if path is None else Path(path).resolve().parent
+        self.tensors = Tensors(name, path)
         self.values: list[Value] = []
         self.constants: dict[int, npt.NDArray[Any]] = {}
         self.weights: set[int] = set()
@@ -139,10 +149,10 @@ class _Reader:
         scope = dict(outer) if outer else {}
         for tensor in proto.initializer:
             number = self.new_value(tensor.name, scope)
-            self.add_constant(number, self.tensor(tensor), weight=True)
+            self.add_constant(number, self.tensors.array(tensor), weight=True)
         for sparse in proto.sparse_initializer:
             number = self.new_value(sparse.values.name, scope)
-            self.add_constant(number, self.sparse_tensor(sparse), weight=True)
+            self.add_constant(number, self.tensors.dense(sparse), weight=True)
         own = set(scope) - set(outer)
         inputs: list[int] = []
         for info in proto.input:
@@ -274,9 +284,9 @@ class _Reader:
         if kind == kinds.STRINGS:
             return [s.decode("utf-8", "replace") for s in proto.strings]
         if kind == kinds.TENSOR:
-            return self.tensor(proto.t)
+            return self.tensors.array(proto.t)
         if kind == kinds.SPARSE_TENSOR:
-            return self.sparse_tensor(proto.sparse_tensor)
+            return self.tensors.dense(proto.sparse_tensor)
         if kind == kinds.GRAPH:
             return self.graph(proto.g, scope, depth + 1)
         return None
@@ -297,82 +307,6 @@ class _Reader:
         if name in ("value_string", "value_strings"):
             return np.asarray(value, object)
         raise ModelError(f"{self.name}: a Constant node has an unknown attribute {name!r}")
-
-    def tensor(self, proto: onnx.TensorProto) -> npt.NDArray[Any]:
-        import onnx.numpy_helper
-
-        format = BY_ONNX_CODE.get(proto.data_type)
-        if format is None:
-            raise ModelError(f"{self.name}: tensor {proto.name!r} has an unknown element type {proto.data_type}")
-        if any(d < 0 for d in proto.dims):
-            raise ModelError(f"{self.name}: tensor {proto.name!r} has a negative dimension")
-        if proto.data_location == type(proto).EXTERNAL:
-            return self.external_tensor(proto, format)
-        try:
-            array = onnx.numpy_helper.to_array(proto)
-        except Exception as error:  # to_array raises ValueError, TypeError and others for data that does not fit
-            raise ModelError(f"{self.name}: tensor {proto.name!r} is corrupt ({_first_line(error)})") from None
-        return array if format is not STRING else array.astype(object)
-
-    def external_tensor(self, proto: onnx.TensorProto, format: Format) -> npt.NDArray[Any]:
-        """A view into a file beside the model: nothing is read before it is used."""
-        entries = {entry.key: entry.value for entry in proto.external_data}
-        location = entries.get("location", "")
-        if self.folder is None:
-            raise ModelError(f"{self.name}: tensor {proto.name!r} is external, but the model has no path")
-        relative = Path(location)
-        target = (self.folder / relative).resolve()
-        if not location or relative.is_absolute() or ".." in relative.parts or not target.is_relative_to(self.folder):
-            raise ModelError(f"{self.name}: tensor {proto.name!r} points outside the model's folder ({location!r})")
-        if not target.is_file():
-            raise ModelError(f"{self.name}: external data file {location!r} of tensor {proto.name!r} is missing")
-        try:
-            offset = int(entries.get("offset", "0") or 0)
-        except ValueError:
-            raise ModelError(f"{self.name}: tensor {proto.name!r} has a broken offset") from None
-        count = _count(proto.dims)
-        packed = format.bits < 8 and format.kind in ("int", "float")
-        length = (count * format.bits + 7) // 8 if packed else count * format.dtype.itemsize
-        if format is STRING or offset < 0 or offset + length > target.stat().st_size:
-            raise ModelError(f"{self.name}: external data of tensor {proto.name!r} exceeds the file {location!r}")
-        shape = tuple(proto.dims)
-        if packed:
-            raw = np.fromfile(target, np.uint8, length, offset=offset)
-            return _unpack(raw, format, shape)
-        if count == 0:
-            return np.zeros(shape, format.dtype)
-        return np.memmap(target, format.dtype, "r", offset, shape)
-
-    def sparse_tensor(self, proto: onnx.SparseTensorProto) -> npt.NDArray[Any]:
-        """A sparse tensor made dense (ONNX SparseTensorProto: linear indices, or one row of coordinates per value)."""
-        name = proto.values.name
-        if any(d < 0 for d in proto.dims) or _count(proto.dims) > MAX_CLAIMED_ELEMENTS:
-            raise ModelError(f"{self.name}: sparse tensor {name!r} is too large to be made dense")
-        values, indices = self.tensor(proto.values), self.tensor(proto.indices)
-        dense = np.zeros(tuple(proto.dims), values.dtype)
-        try:
-            if indices.ndim == 2:
-                dense[tuple(indices.T)] = values
-            else:
-                dense.reshape(-1)[indices] = values
-        except (IndexError, ValueError):
-            raise ModelError(f"{self.name}: sparse tensor {name!r} has indices outside its shape") from None
-        return dense
-
-
-def _count(dims: Iterable[int]) -> int:
-    count = 1
-    for d in dims:
-        count *= d
-    return count
-
-
-def _unpack(raw: npt.NDArray[np.uint8], format: Format, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Packed 2- and 4-bit elements, the first in the low bits (ONNX TensorProto)."""
-    per_byte = 8 // format.bits
-    shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(format.bits)
-    codes = ((raw[:, None] >> shifts) & np.uint8(2**format.bits - 1)).reshape(-1)[: _count(shape)]
-    return codes.astype(np.uint8).view(format.dtype).reshape(shape)
 
 
 def _dimension(proto: onnx.TensorShapeProto.Dimension) -> Dimension:

@@ -15,19 +15,30 @@ from tensorproof.operators.table import Bound
 
 
 @dataclass(frozen=True, slots=True)
+class Fact:
+    """A bound that says more: rules (by code) that cannot fire in the node, and special values that its result never has."""
+
+    bound: Bound | None = None
+    impossible: frozenset[str] = frozenset()
+    never: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A bound on the first result of one node, as computed.
 
     `bound` is called with the call and the ranges of the values named in `reads`, each time that the node is evaluated. It
-    gives two numbers (low, high), or a range of the result's shape, or None where it has nothing to say. It holds if
-    no hazard fires in the node or before it. `norm` is called with the call, the range of the result and the same ranges,
-    and gives a bound on the Euclidean norm of the result (`tensorproof.ranges.norms.Norm`), or None.
+    gives two numbers (low, high), or a range of the result's shape, or a fact, or None where it has nothing to say. It
+    holds if no hazard fires in the node or before it, those aside that a fact excludes. `norm` is called with the call, the
+    range of the result and the same ranges, and gives a bound on the Euclidean norm of the result
+    (`tensorproof.ranges.norms.Norm`), or None. `fine` are values that the claim needs element by element.
     """
 
     idiom: str
     reads: tuple[int, ...]
     bound: Callable[..., Any]
     norm: Callable[..., Any] | None = None
+    fine: tuple[int, ...] = ()
 
 
 Recogniser = Callable[[Structure, Node], Claim | None]

@@ -8,7 +8,7 @@ import numpy as np
 
 from tensorproof.graph import Node
 from tensorproof.idioms.claims import Claim, idiom
-from tensorproof.idioms.order import Term, axes_of, stands_over, stripped, total
+from tensorproof.idioms.order import Condition, Proof, Term, axes_of, behind_guards, reads_of, stands_over, stripped, total
 from tensorproof.idioms.structure import Structure
 from tensorproof.operators.table import Call
 from tensorproof.ranges.range import Range
@@ -29,9 +29,13 @@ def sum_of_shifted_exponentials(graph: Structure, node: Node) -> Claim | None:
     axes = axes_of(graph, node)
     if found is None or axes is None:
         return None
-    x, maximum, over = found
+    x, maximum, over, unguarded = found
+    conditions = Proof(unguarded)
+    reads = reads_of([conditions], x, maximum)
 
-    def bound(call: Call, element: Range, largest: Range) -> tuple[float, float] | None:
+    def bound(call: Call, element: Range, largest: Range, *guards: Range) -> tuple[float, float] | None:
+        if not conditions.holds(dict(zip(reads, (element, largest, *guards)))):
+            return None
         if not element.format.is_float or not stands_over(element, largest, over):
             return None
         rank = element.rank
@@ -41,11 +45,11 @@ def sum_of_shifted_exponentials(graph: Structure, node: Node) -> Claim | None:
             return None
         return exponential_of_zero(call, element), np.inf
 
-    return Claim("sum-of-shifted-exponentials", (x, maximum), bound)
+    return Claim("sum-of-shifted-exponentials", reads, bound)
 
 
-def shifted_by_maximum(graph: Structure, value: int) -> tuple[int, int, tuple[int, ...]] | None:
-    """x, its maximum as it meets x, and the axes of it (empty: all), if a value is exp(x - max(x))."""
+def shifted_by_maximum(graph: Structure, value: int) -> tuple[int, int, tuple[int, ...], tuple[Condition, ...]] | None:
+    """x, its maximum as it meets x, its axes (empty: all) and what must hold, if a value is exp(x - max(x))."""
     exponential = graph.producer(graph.origin(value, ("Identity",)), "Exp")
     terms = None if exponential is None else total(graph, graph.origin(exponential.inputs[0], ("Identity",)))
     if terms is None:
@@ -54,12 +58,13 @@ def shifted_by_maximum(graph: Structure, value: int) -> tuple[int, int, tuple[in
         x, maximum = stripped(graph, one), stripped(graph, other)
         if x.sign < 0 or maximum.sign > 0:
             continue
-        node = graph.producer(graph.origin(maximum.value), "ReduceMax")
+        origin, unguarded = behind_guards(graph, maximum.value)
+        node = graph.producer(origin, "ReduceMax")
         if node is None or not graph.same(stripped(graph, Term(node.inputs[0])).value, x.value):
             continue
         axes = axes_of(graph, node)
         if axes is not None:
-            return x.value, maximum.value, axes
+            return x.value, maximum.value, axes, unguarded
     return None
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed, UnknownShape
-from tensorproof.graph import Node
+from tensorproof.graph import ABSENT, Node
 from tensorproof.idioms.claims import Claim, Fact, idiom
 from tensorproof.idioms.order import axes_of
-from tensorproof.idioms.structure import Structure
+from tensorproof.idioms.structure import Structure, is_repeatable
 from tensorproof.operators.softmax import softmax_axes
 from tensorproof.operators.table import Call, evaluate, find_operator
 from tensorproof.ranges.range import NEGATIVE_INFINITY, POSITIVE_INFINITY, Range
@@ -66,7 +66,7 @@ def rows_keep_a_number(graph: Structure, node: Node) -> Claim | None:
             return None
         return Fact(None, frozenset({MASKED_SOFTMAX.code}), NEGATIVE_INFINITY if node.op == "ReduceMax" else 0)
 
-    return Claim("rows-keep-a-number", reads, bound)
+    return Claim("rows-keep-a-number", reads, bound, fine=tuple(walk.decisive))
 
 
 def _axes(graph: Structure, call: Call, node: Node, x: Range) -> tuple[int, ...] | None:
@@ -86,6 +86,7 @@ class _Walk:
     def __init__(self, graph: Structure) -> None:
         self.graph = graph
         self.reads: dict[int, None] = {}
+        self.decisive: dict[int, None] = {}
         self.masks = False
 
     def infinite(self, value: int, depth: int) -> None:
@@ -111,6 +112,8 @@ class _Walk:
         self.reads[value] = None
         node = _understood(self.graph, value, depth, _LOGIC)
         if node is None:
+            if value in _fixed(self.graph):
+                self.decisive[value] = None
             return
         if node.op in ("And", "Or"):
             self.holds(node.inputs[0], depth + 1)
@@ -125,6 +128,18 @@ class _Walk:
                 follow(value, depth + 1)
             elif value >= 0:
                 self.reads[value] = None
+
+
+def _fixed(graph: Structure) -> set[int]:
+    """The values that are made from constants and from shapes alone: their elements do not depend on data."""
+    fixed = graph.memory.get("fixed")
+    if fixed is None:
+        fixed = graph.memory["fixed"] = set[int]()
+        for node in graph.model.graph.walk():
+            known = all(value == ABSENT or value in fixed or graph.constant(value) is not None for value in node.inputs)
+            if not node.domain and (node.op in ("Shape", "Size") or (known and is_repeatable(node))):
+                fixed.update(node.outputs)
+    return fixed
 
 
 _NUMERIC = frozenset({"Add", "Where", "Identity", *_MOVING})

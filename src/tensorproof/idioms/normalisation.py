@@ -21,18 +21,6 @@ from tensorproof.ranges.norms import Norm
 from tensorproof.ranges.range import Range
 
 
-@idiom("Mul")
-def square_of_one_tensor(graph: Structure, node: Node) -> Claim | None:
-    """x * x >= 0: the product of a number with itself is not negative, and rounding keeps it so."""
-    if not graph.same(*node.inputs):
-        return None
-
-    def bound(call: Call, x: Range) -> tuple[float, float] | None:
-        return (0.0, math.inf) if x.format.is_float else None
-
-    return Claim("square-of-one-tensor", (node.inputs[0],), bound)
-
-
 @idiom("Div", "Mul")
 def divided_by_own_norm(graph: Structure, node: Node) -> Claim | None:
     """|d / sqrt(mean(d^2) + eps)| <= sqrt(n) and the Euclidean norm of a row <= sqrt(n), both up to rounding.

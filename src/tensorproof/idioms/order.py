@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorproof.formats import Format
 from tensorproof.graph import ABSENT, Node
@@ -154,6 +155,8 @@ class _Order:
 
     def _search(self, a: Term, b: Term, depth: int) -> Iterator[Proof]:
         a, b = stripped(self.graph, a), stripped(self.graph, b)
+        if a.sign < 0 and b.sign < 0:
+            a, b = -b, -a
         if a.sign == b.sign and self.graph.same(a.value, b.value):
             yield Proof()
             return
@@ -167,25 +170,22 @@ class _Order:
             if depth < _DEEPEST:
                 yield Proof((_interval(a, b),))
             return
+        yield from self._alike(a, b, depth)
         yield from self._under_maximum(a, b, depth)
         yield from self._under_sum(a, b, depth)
         yield from self._under_product(a, b, depth)
         yield from self._under_reduction(a, b, depth)
         yield from self._under_root(a, b)
-        yield from self._alike(a, b, depth)
 
     def _both(self, first: Iterator[Proof], second: Iterator[Proof], *conditions: Condition) -> Iterator[Proof]:
-        """Two inequalities at once; terms of the one need not lie between those of the other."""
+        """Two exact inequalities at once; terms of the one need not lie between those of the other."""
         later: list[Proof] | None = None
         for one in first:
-            later = list(second) if later is None else later
+            later = [proof for proof in second if not proof.ulps] if later is None else later
+            if one.ulps:
+                continue
             for other in later:
-                yield Proof(
-                    (*one.conditions, *other.conditions, *conditions),
-                    one.ulps + other.ulps,
-                    one.steps + other.steps + 1,
-                    False,
-                )
+                yield Proof((*one.conditions, *other.conditions, *conditions), 0.0, one.steps + other.steps + 1, False)
 
     def _under_maximum(self, a: Term, b: Term, depth: int) -> Iterator[Proof]:
         """A maximum is not smaller than any operand, and not larger than what none of them exceeds; a minimum likewise."""
@@ -202,15 +202,15 @@ class _Order:
     def _under_sum(self, a: Term, b: Term, depth: int) -> Iterator[Proof]:
         """fl(c + d) >= c where d >= 0, fl(c + d) <= c where d <= 0, and fl(p + q) <= fl(c + d) where p <= c and q <= d."""
         above, below = _signed_total(self.graph, b), _signed_total(self.graph, a)
+        if above is not None and below is not None:
+            for one, other in (above, above[::-1]):
+                yield from self._both(self.at_most(below[0], one, depth - 1), self.at_most(below[1], other, depth - 1))
         if above is not None:
             for one, other in (above, above[::-1]):
                 yield from (proof.given(is_above(other, 0.0)) for proof in self.at_most(a, one, depth - 1))
         if below is not None:
             for one, other in (below, below[::-1]):
                 yield from (proof.given(is_above(-other, 0.0)) for proof in self.at_most(one, b, depth - 1))
-        if above is not None and below is not None:
-            for one, other in (above, above[::-1]):
-                yield from self._both(self.at_most(below[0], one, depth - 1), self.at_most(below[1], other, depth - 1))
 
     def _under_product(self, a: Term, b: Term, depth: int) -> Iterator[Proof]:
         """fl(c d) <= max(c, 0) where 0 <= d <= 1, and fl(p q) <= fl(c d) where 0 <= p <= c and 0 <= q <= d."""
@@ -218,22 +218,23 @@ class _Order:
         if node is None:
             return
         p, q = node.inputs
-        for one, other in ((p, q), (q, p)):
-            within = Condition((other,), lambda x: _low(x) >= 0.0 and _high(x) <= 1.0)
-            for proof in self.at_most(Term(one, a.sign), b, depth - 1):
-                yield proof.given(within, is_above(b, 0.0))
         above = self.graph.producer(b.value, "Mul")
         if above is not None and a.sign > 0 and b.sign > 0:
             signs = is_above(Term(p), 0.0), is_above(Term(q), 0.0)
             for c, d in (above.inputs, above.inputs[::-1]):
                 yield from self._both(self.at_most(Term(p), Term(c), depth - 1), self.at_most(Term(q), Term(d), depth - 1), *signs)
+        for one, other in ((p, q), (q, p)):
+            within = Condition((other,), lambda x: _low(x) >= 0.0 and _high(x) <= 1.0)
+            for proof in self.at_most(Term(one, a.sign), b, depth - 1):
+                yield proof.given(within, is_above(b, 0.0))
 
     def _under_reduction(self, a: Term, b: Term, depth: int) -> Iterator[Proof]:
         """A maximum or a sum of absolute values over axes, met by its own elements; sums of the same shape term by term.
 
         That sums of ordered terms are ordered assumes that a runtime adds tensors of one shape in one order.
         """
-        reduced = self.graph.producer(self.graph.origin(b.value), *_REDUCTIONS)
+        origin, unguarded = behind_guards(self.graph, b.value)
+        reduced = self.graph.producer(origin, *_REDUCTIONS)
         if reduced is None or b.sign * (-1 if reduced.op == "ReduceMin" else 1) < 0:
             return
         axes = axes_of(self.graph, reduced)
@@ -250,14 +251,15 @@ class _Order:
             # The logarithm of a sum is rounded beside a maximum that is exact.
             ulps = 4.0 if reduced.op == "ReduceLogSumExp" else 0.0
             for proof in self.at_most(a, term, depth - 1):
-                yield Proof((*proof.conditions, met), proof.ulps + ulps, proof.steps + 1, proof.chained)
+                yield Proof((*proof.conditions, *unguarded, met), proof.ulps + ulps, proof.steps + 1, proof.chained)
         below = self.graph.producer(a.value, "ReduceSum")
         if below is None or reduced.op != "ReduceSum" or reduced.outputs[0] != b.value or a.sign < 0:
             return
         if axes_of(self.graph, below) == axes and below.attributes.get("keepdims", 1) == reduced.attributes.get("keepdims", 1):
             alike = Condition((below.inputs[0], inner), lambda x, y: x.has_known_shape and x.shape == y.shape)
             for proof in self.at_most(Term(below.inputs[0]), Term(inner), depth - 1):
-                yield Proof((*proof.conditions, alike), proof.ulps, proof.steps + 1, False)
+                if not proof.ulps:
+                    yield Proof((*proof.conditions, alike), 0.0, proof.steps + 1, False)
 
     def _under_root(self, a: Term, b: Term) -> Iterator[Proof]:
         """|a| <= sqrt(a^2 + d) with d above the smallest normal number.
@@ -317,6 +319,8 @@ def _maximum(graph: Structure, term: Term) -> list[Term]:
     if node.op == "Relu":
         return [Term(node.inputs[0]), ZERO] if term.sign > 0 else []
     if node.op == "Clip":
+        if term.sign > 0 and node.attributes.get("min") == 0.0 and "max" not in node.attributes:
+            return [Term(node.inputs[0]), ZERO]
         low, high = _clip_ends(node)
         end, missing = (low, high) if term.sign > 0 else (high, low)
         return [Term(node.inputs[0], term.sign), Term(end, term.sign)] if missing is None and end is not None else []
@@ -331,7 +335,7 @@ def _clipped(graph: Structure, term: Term) -> list[Term]:
 
 
 def _clip_ends(node: Node) -> tuple[int | None, int | None]:
-    """The values of both ends; an attribute, as before version 11, counts as an end that is not known."""
+    """The values of both ends. Attributes, as before version 11, are no values."""
     if "min" in node.attributes or "max" in node.attributes:
         return None, None
     ends = [*node.inputs[1:], ABSENT, ABSENT]
@@ -355,6 +359,46 @@ def square_of(graph: Structure, value: int) -> tuple[int, tuple[Condition, ...]]
         return (base, ()) if graph.same(base, other) else None
     two = Condition((other,), lambda x: _low(x) == 2.0 and _high(x) == 2.0)
     return base, (two,)
+
+
+def behind_guards(graph: Structure, value: int) -> tuple[int, tuple[Condition, ...]]:
+    """The value behind reshapes and guards against infinities, and what must hold for them to let it pass unchanged.
+
+    Frameworks write Max(m, -inf) for an empty maximum, and Where(is_finite(m), m, 0) for one that is infinite; tf2onnx writes
+    Where(c, m, z) as c m + (1 - c) z.
+    """
+    conditions: list[Condition] = []
+    while True:
+        value = graph.origin(value)
+        node = graph.producer(value, "Max", "Where", "Add")
+        step = None if node is None else _guarded(graph, node)
+        if step is None:
+            return value, tuple(conditions)
+        value = step[0]
+        conditions.extend(step[1:])
+
+
+def _guarded(graph: Structure, node: Node) -> tuple[int, *tuple[Condition, ...]] | None:
+    """What a guard lets pass, and when."""
+    if node.op == "Where":
+        return node.inputs[1], Condition((node.inputs[0],), lambda x: _low(x) >= 1.0)
+    if len(node.inputs) != 2:
+        return None
+    for value, other in (node.inputs, node.inputs[::-1]):
+        if node.op == "Max" and _is_minus_infinity(graph.constant(other)):
+            return value, Condition((other,), lambda x: _high(x) == -np.inf)
+        product = graph.producer(value, "Mul") if node.op == "Add" else None
+        if product is None:
+            continue
+        nothing = Condition((other,), lambda x: _low(x) == _high(x) == 0.0)
+        for switch, passed in (product.inputs, product.inputs[::-1]):
+            if graph.producer(switch, "Cast") is not None:
+                return passed, nothing, Condition((switch,), lambda x: _low(x) == _high(x) == 1.0)
+    return None
+
+
+def _is_minus_infinity(array: npt.NDArray[Any] | None) -> bool:
+    return array is not None and array.size == 1 and array.dtype.kind == "f" and bool(np.isneginf(array).all())
 
 
 def axes_of(graph: Structure, node: Node) -> tuple[int, ...] | None:

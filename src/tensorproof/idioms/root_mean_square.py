@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Literal
-from weakref import WeakKeyDictionary
 
 from tensorproof.graph import ABSENT, Node
 from tensorproof.idioms.structure import RESHAPING, Structure
@@ -101,15 +100,12 @@ def same_magnitude(graph: Structure, a: int, b: int) -> tuple[int, ...] | None:
 # -- recognition -----------------------------------------------------------------------------------------------------
 
 
-_chains: WeakKeyDictionary[Structure, dict[tuple[str, int], Scale | None]] = WeakKeyDictionary()
-
-
 def _once(follow: Follow) -> Follow:
     """Each value is followed once: sums of sums would make it exponential."""
 
     @wraps(follow)
     def remembered(graph: Structure, value: int, left: int) -> Scale | None:
-        known = _chains.setdefault(graph, {})
+        known: dict[tuple[str, int], Scale | None] = graph.memory.setdefault("root mean square", {})
         key = follow.__name__, value
         if key not in known:
             known[key] = follow(graph, value, left)

@@ -28,6 +28,13 @@ _NOT_REPEATABLE = frozenset(
         "SequenceMap",
     }
 )
+#: Constants with more elements are not compared.
+_SMALL = 16
+
+
+def is_repeatable(node: Node) -> bool:
+    """Whether equal operands give equal results, each time."""
+    return node.op not in _NOT_REPEATABLE and not any(True for _ in node.subgraphs())
 
 
 class Structure:
@@ -42,6 +49,12 @@ class Structure:
         self._producers: dict[int, Node] = {}
         self._canonical: dict[int, int] = {}
         self._numbers: dict[Any, int] = {}
+        #: What idioms found out about the whole graph, by their own names.
+        self.memory: dict[str, Any] = {}
+        for number, array in model.constants.items():
+            # Equal numbers of the program are the same tensor; equal weights are not, they may be trained apart.
+            if array.size <= _SMALL and (array.dtype.kind in "iub" or number not in model.weights):
+                self._canonical[number] = self._numbers.setdefault(_hashable(array), number)
         self._enter(model.graph)
 
     def _enter(self, graph: Graph) -> None:
@@ -57,10 +70,17 @@ class Structure:
                     self._canonical[number] = self._numbers.setdefault((key, index), number)
 
     def _key(self, node: Node) -> Any:
-        if node.op in _NOT_REPEATABLE or any(True for _ in node.subgraphs()):
+        if not is_repeatable(node):
             return None
-        attributes = tuple(sorted((name, _hashable(value)) for name, value in node.attributes.items()))
-        return node.domain, node.op, tuple(map(self.canonical, node.inputs)), attributes
+        inputs, attributes = tuple(map(self.canonical, node.inputs)), node.attributes
+        if node.op.startswith("Reduce") and not node.domain:
+            axes = self.axes(node)
+            shape = self.model.values[node.inputs[0]].shape
+            if axes and shape:
+                # The last axis is axis -1, or one less than the rank: the same sums.
+                inputs = inputs[0], tuple(sorted(axis % len(shape) for axis in axes))
+                attributes = {"keepdims": attributes.get("keepdims", 1)}
+        return node.domain, node.op, inputs, tuple(sorted((name, _hashable(value)) for name, value in attributes.items()))
 
     def canonical(self, value: int) -> int:
         """The number of the first value that is the same tensor."""
@@ -103,7 +123,7 @@ class Structure:
         """
         while True:
             node = self.producer(value)
-            if node is None or node.domain or node.op not in ops or (node.op == "Dropout" and len(node.inputs) > 2):
+            if node is None or node.domain or node.op not in ops or (node.op == "Dropout" and node.inputs[2:]):
                 return value
             value = node.inputs[0]
 

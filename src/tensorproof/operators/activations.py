@@ -13,6 +13,8 @@ import numpy as np
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import Array, Format
 from tensorproof.operators.table import CORRECT, FAITHFUL, Call, Error, operator
+from tensorproof.ranges import relations
+from tensorproof.ranges.affine import Form
 from tensorproof.ranges.elementwise import binary, corners, increasing, monotone, product
 from tensorproof.ranges.pieces import Curve, Piece, exact, or_zero, pieces, within
 from tensorproof.ranges.range import NAN, POSITIVE_INFINITY, Range, align
@@ -55,6 +57,11 @@ def _zero(x: Array) -> Array:
 def relu(op: Call, x: Range) -> Range:
     """Increasing and exact; zero below zero."""
     return or_zero(x, monotone(x, lambda v: np.maximum(v, 0.0)))
+
+
+@relu.affine
+def _(op: Call, result: Range, x: Range) -> Form | None:
+    return relations.rectified(op, result, x)
 
 
 @operator("LeakyRelu", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
@@ -142,10 +149,7 @@ def _shifted(shift: float, whole: bool) -> Curve:
 @operator("Clip", steered_by=(1, 2), elementwise=True)
 def clip(op: Call, x: Range, low: Range | None = None, high: Range | None = None) -> Range:
     """min(max, max(x, min)), exact: increasing in all three, max wins where min > max (ONNX Clip-13)."""
-    if op.version < 11:
-        # Clip-6 has attributes; the defaults are the ends of float32 for every format.
-        ends = op.attribute("min", -_FLOAT32_MAX), op.attribute("max", _FLOAT32_MAX)
-        low, high = (Range.constant(np.asarray(end, np.float64).astype(x.format.dtype)) for end in ends)
+    low, high = _clip_ends(op, x, low, high)
     result = x
     for bound, function in ((low, np.maximum), (high, np.minimum)):
         if bound is None:
@@ -156,7 +160,22 @@ def clip(op: Call, x: Range, low: Range | None = None, high: Range | None = None
     return result
 
 
+@clip.affine
+def _(op: Call, result: Range, x: Range, low: Range | None = None, high: Range | None = None) -> Form | None:
+    low, high = _clip_ends(op, x, low, high)
+    return relations.clipped(op, result, x, low, high)
+
+
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
+def _clip_ends(op: Call, x: Range, low: Range | None, high: Range | None) -> tuple[Range | None, Range | None]:
+    if op.version >= 11:
+        return low, high
+    # Clip-6 has attributes; the defaults are the ends of float32 for every format.
+    ends = op.attribute("min", -_FLOAT32_MAX), op.attribute("max", _FLOAT32_MAX)
+    lower, upper = (Range.constant(np.asarray(end, np.float64).astype(x.format.dtype)) for end in ends)
+    return lower, upper
 
 
 @operator("HardSigmoid", error=PADDED, codomain=(0.0, 1.0), elementwise=True)

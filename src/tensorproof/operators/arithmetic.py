@@ -7,8 +7,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tensorproof.formats import Array
+from tensorproof.formats import Array, Format
 from tensorproof.operators.table import CORRECT, RESULT, UNDEFINED, Call, Mask, operator
+from tensorproof.ranges import relations
+from tensorproof.ranges.affine import Form
 from tensorproof.ranges.elementwise import Kernel, binary, corners, increasing, monotone, piecewise, product
 from tensorproof.ranges.pieces import or_zero
 from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Range, align
@@ -35,10 +37,25 @@ def sub(op: Call, a: Range, b: Range) -> Range:
     return binary(a, b, kernel, np.subtract)
 
 
+@add.affine
+def _(op: Call, result: Range, a: Range, b: Range) -> Form | None:
+    return relations.total(op, result, (1.0, a), (1.0, b))
+
+
+@sub.affine
+def _(op: Call, result: Range, a: Range, b: Range) -> Form | None:
+    return relations.total(op, result, (1.0, a), (-1.0, b))
+
+
 def _absorbed(op: Call, a: Range, b: Range) -> Mask:
     """The second operand is a constant, not zero, and so small that it never changes the first one's value."""
+    if not a.format.is_float or (b.array is None and b.low.size == 1 and b.low.item() != b.high.item()):
+        return False
+    low, high = a.hull()
+    if low <= 0.0 <= high and a.low.size == 1:
+        return False
     constant = b.values()
-    if constant is None or not a.format.is_float or not constant.size:
+    if constant is None or not constant.size:
         return False
     smallest = np.where(a.low > 0, a.low, np.where(a.high < 0, -a.high, 0.0))
     if not smallest.size or not (smallest > 0).all():
@@ -79,7 +96,7 @@ def sum_(op: Call, *operands: Range) -> Range:
     # (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2), and float64 rounds all of them here.
     later = len(operands) - 2
     accumulator = op.accumulation(total.format)
-    growth = np.expm1(later * np.log1p(accumulator.unit_roundoff)) + (later + 1) * 2.0**-53
+    growth = _growth(op, total.format, later)
     aligned = align(total, *operands)
     lows, highs = aligned.lows[1:], aligned.highs[1:]
     least, largest = (_total(np.minimum(v, 0.0) for v in lows), _total(np.maximum(v, 0.0) for v in highs))
@@ -92,6 +109,19 @@ def sum_(op: Call, *operands: Range) -> Range:
     return total.replace(np.where(empty, np.inf, low), np.where(empty, -np.inf, high), total.special)
 
 
+@sum_.affine
+def _(op: Call, result: Range, *operands: Range) -> Form | None:
+    later = max(len(operands) - 2, 0)
+    lost = result.format.smallest_normal if op.target.flushes_results else 0.0
+    error = relations.error_of(operands, _growth(op, result.format, later), later * lost)
+    return relations.total(op, result, *((1.0, x) for x in operands), error=error)
+
+
+def _growth(op: Call, format: Format, later: int) -> float:
+    """(1 + u)^n - 1 for n roundings on the way, and those of float64 here."""
+    return float(np.expm1(later * np.log1p(op.accumulation(format).unit_roundoff))) + (later + 1) * 2.0**-53 if later else 0.0
+
+
 def _total(terms: Iterable[Array]) -> Array:
     return functools.reduce(np.add, terms)
 
@@ -102,6 +132,11 @@ def mul(op: Call, a: Range, b: Range) -> Range:
     return binary(a, b, corners(product), np.multiply)
 
 
+@mul.affine
+def _(op: Call, result: Range, a: Range, b: Range) -> Form | None:
+    return relations.product(op, result, a, b)
+
+
 @operator("Div", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def div(op: Call, a: Range, b: Range) -> Range:
     """Monotone in each operand on either side of a zero divisor; integers round towards zero (ONNX Div-14)."""
@@ -109,6 +144,11 @@ def div(op: Call, a: Range, b: Range) -> Range:
         return binary(a, b, _integer_quotient, _truncated)
     tiny = b.format.smallest_subnormal
     return binary(a, b, quotient_away_from(tiny), np.divide)
+
+
+@div.affine
+def _(op: Call, result: Range, a: Range, b: Range) -> Form | None:
+    return relations.quotient(op, result, a, b)
 
 
 @div.hazard(DIVISION_BY_ZERO, gives=SPECIALS, operand=1)
@@ -172,10 +212,20 @@ def neg(op: Call, x: Range) -> Range:
     return monotone(x, np.negative)
 
 
+@neg.affine
+def _(op: Call, result: Range, x: Range) -> Form | None:
+    return relations.total(op, result, (-1.0, x))
+
+
 @operator("Abs", elementwise=True)
 def abs_(op: Call, x: Range) -> Range:
     """Minimum at 0, exact."""
     return piecewise(x, np.abs, (0.0,))
+
+
+@abs_.affine
+def _(op: Call, result: Range, x: Range) -> Form | None:
+    return relations.absolute(op, result, x)
 
 
 @operator(
@@ -254,6 +304,11 @@ def max_(op: Call, *operands: Range) -> Range:
     return result
 
 
+@max_.affine
+def _(op: Call, result: Range, *operands: Range) -> Form | None:
+    return relations.maximum(op, result, *operands)
+
+
 @operator("Min", elementwise=True)
 def min_(op: Call, *operands: Range) -> Range:
     """Increasing in every operand, exact."""
@@ -261,6 +316,11 @@ def min_(op: Call, *operands: Range) -> Range:
     for x in operands[1:]:
         result = binary(result, x, increasing(np.minimum), np.minimum)
     return result
+
+
+@min_.affine
+def _(op: Call, result: Range, *operands: Range) -> Form | None:
+    return relations.minimum(op, result, *operands)
 
 
 @operator("Sign", elementwise=True)

@@ -14,6 +14,8 @@ import numpy.typing as npt
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import BY_ONNX_CODE, FLOAT8_E8M0, FLOAT32, FLOAT64, STRING, Array, Format
 from tensorproof.operators.table import RESULT, UNDEFINED, Call, operator
+from tensorproof.ranges import relations
+from tensorproof.ranges.affine import Form
 from tensorproof.ranges.range import INFINITIES, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Flags, Range
 from tensorproof.rules.cast_overflow import CAST_OVERFLOW
 from tensorproof.rules.rule import Rule
@@ -30,6 +32,20 @@ def cast(op: Call, x: Range) -> Range:
 def cast_like(op: Call, x: Range, like: Range) -> Range:
     """Cast to the format of the second operand."""
     return _cast(op, x, like.format)
+
+
+@cast.affine
+@cast_like.affine
+def _(op: Call, result: Range, x: Range, like: Range | None = None) -> Form | None:
+    to = result.format
+    # Small formats saturate: no hazard tells where the number is another one.
+    if not x.format.is_float or to.bits < 16:
+        return None
+    if _fits(x.format, to):
+        return relations.viewed(op, result, x)
+    # One rounding, or two where the conversion passes through float32.
+    lost = to.smallest_normal if op.target.flushes_results else to.smallest_subnormal
+    return relations.total(op, result, (1.0, x), error=relations.error_of([x], to.unit_roundoff * (1.0 + 2.0**-8), 2.0 * lost))
 
 
 def _cast(op: Call, x: Range, to: Format) -> Range:

@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from tensorproof.formats import BOOL, Array
 from tensorproof.operators.table import Call, operator
+from tensorproof.ranges import relations
+from tensorproof.ranges.affine import Form
 from tensorproof.ranges.elementwise import monotone
 from tensorproof.ranges.range import CELL_BUDGET, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Aligned, Range, align
 
@@ -175,3 +177,8 @@ def where(op: Call, condition: Range, x: Range, y: Range) -> Range:
     high = np.where(always, hx, np.where(never, hy, np.maximum(hx, hy)))
     special = np.where(always, sx, np.where(never, sy, sx | sy)) if x.has_special or y.has_special else None
     return aligned.result(x.format, low, high, special)
+
+
+@where.affine
+def _(op: Call, result: Range, condition: Range, x: Range, y: Range) -> Form | None:
+    return relations.chosen(op, result, condition, x, y)

@@ -16,6 +16,7 @@ from tensorproof.graph import Graph, Node
 from tensorproof.operators.table import operator
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, join, truth
 from tensorproof.ranges.grid import Cuts, Shape, Size, Span, largest, smallest, union
+from tensorproof.ranges.guards import assuming, narrowed_states
 from tensorproof.ranges.iteration import FEW, MANY, Iteration, Outcome, Trips
 from tensorproof.ranges.propagate import NO_ROOTS, Flow, Propagation, Roots
 from tensorproof.ranges.range import Range
@@ -28,6 +29,7 @@ from tensorproof.ranges.slices import (
     steady_since,
     steady_until,
 )
+from tensorproof.ranges.trip_counts import most_trips
 
 #: Counts beyond this are no counts: exporters write the largest integer for "until the condition says stop".
 ENDLESS = 2.0**53
@@ -46,7 +48,8 @@ def if_(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
         if not clean[index] and not actual[index]:
             continue
         # A branch that clean values never take is reached only after a hazard fired before the condition.
-        with nullcontext() if clean[index] else run.reached_through(condition.roots):
+        blame = nullcontext() if clean[index] else run.reached_through(condition.roots)
+        with blame, assuming(run, node.inputs[0], index == 0):
             flows = run.run(_graph(node, name), ())
         if not clean[index]:
             behind.append(flows)
@@ -74,18 +77,25 @@ def loop(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
         # The condition holds whenever the body runs, unless there is none and the body's own is ignored.
         holds = going if condition is not None or current is None else current
         flows = run.run(body, [Flow.of(_iteration_number(numbers, first, last)), holds, *state])
-        return Outcome(flows[0], flows[1 : 1 + states], flows[1 + states :])
+        after = flows[1 : 1 + states]
+        if condition is None:
+            return Outcome(flows[0], after, flows[1 + states :], list(after), list(after))
+        ends = [narrowed_states(run, body.outputs[0], on, body.outputs[1 : 1 + states], after) for on in (True, False)]
+        return Outcome(flows[0], after, flows[1 + states :], *ends)
 
     counts_iterations = _reads(body, body.inputs[0])
+    trips = [Trips(math.inf, math.inf)] * 2 if count is None else [_trips(count.clean), _trips(count.actual)]
+    starts = [initial, initial]
+    if condition is not None:
+        trips = [Trips(t.low, min(t.high, most)) for t, most in zip(trips, most_trips(run, body, initial))]
+        starts = [narrowed_states(run, node.inputs[1], on, node.inputs[2:], initial) for on in (True, False)]
     iteration = Iteration(
         run,
         body,
         step,
         (2, 1),
-        initial,
-        condition or going,
-        Trips(math.inf, math.inf) if count is None else _trips(count.clean),
-        Trips(math.inf, math.inf) if count is None else _trips(count.actual),
+        Outcome(condition or going, initial, [], *starts),
+        *trips,
         steady=lambda k: k + 1 if counts_iterations else math.inf,
         roots=NO_ROOTS if count is None else count.roots,
         ignores_condition=condition is None,
@@ -215,12 +225,14 @@ def _scan(run: Propagation, body: Graph, states: Sequence[Flow], columns: Sequen
 
     def step(first: int, last: float, state: Sequence[Flow], current: Flow | None) -> Outcome:
         flows = run.run(body, [*state, *(column.slices(first, last, length) for column in columns)])
-        return Outcome(None, flows[: len(states)], flows[len(states) :])
+        after = flows[: len(states)]
+        return Outcome(None, after, flows[len(states) :], list(after), list(after))
 
     def steady(k: int) -> float:
         return min(column.steady(k, length) for column in columns)
 
-    return Iteration(run, body, step, (0, 0), states, None, *trips, steady=steady, roots=roots)
+    start = Outcome(None, list(states), [], list(states), list(states))
+    return Iteration(run, body, step, (0, 0), start, *trips, steady=steady, roots=roots)
 
 
 def _meet(sizes: Sequence[Size]) -> Size:

@@ -15,12 +15,14 @@ from tensorproof.errors import NotAnalysed
 from tensorproof.formats import Array
 from tensorproof.operators.movement import concat, split
 from tensorproof.operators.table import CORRECT, Call, find_operator, operator
+from tensorproof.ranges.channel_windows import summarised_windows
 from tensorproof.ranges.grid import Cuts, cell_sizes, union
 from tensorproof.ranges.moving import moved
+from tensorproof.ranges.norm_products import convolution_norm, within_kernel_reach
 from tensorproof.ranges.partial_sums import Sums, report_sum
 from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Flags, Range, align
 from tensorproof.ranges.sums import dot_product, keep_sign, summation_error
-from tensorproof.ranges.weights import Channels, channels, extent, is_large
+from tensorproof.ranges.weights import channels, is_large
 from tensorproof.ranges.windows import (
     TABLE_BUDGET,
     Taps,
@@ -58,6 +60,11 @@ def conv(op: Call, x: Range, w: Range, bias: Range | None = None, addend: Range 
     """Linear in the input and in the weights; a border tap adds zero."""
     # The addend is FusedConv's: Conv itself has three inputs.
     return interval_convolution(op, x, w, bias, addend)
+
+
+@conv.sums_over
+def _(attributes: dict[str, Any], operand: int, rank: int) -> tuple[int, ...] | None:
+    return tuple(range(1, rank)) if operand == 1 else None
 
 
 @operator("FusedConv", domain="com.microsoft", composed_of=(conv,))
@@ -136,8 +143,9 @@ def _adjoint_windows(op: Call, x: Range, w: Range, bias: Range | None, windows: 
         assert w.array is not None
         taps = channels(w.array.reshape(group, channels_in // group, filters, *kernel), (1,))
         shape = (x.sizes[0], group * filters, *(window.output for window in windows))
-        sums, special = _summarised(x, w, taps.reshaped((shape[1], *kernel)), windows, group)
-        return _from_summary(op, x, sums, special, shape, bias, None, channels_in // group * int(np.prod(kernel, dtype=np.int64)))
+        sums, special = summarised_windows(x, w, taps.reshaped((shape[1], *kernel)), windows, group)
+        terms = channels_in // group * int(np.prod(kernel, dtype=np.int64))
+        return _from_summary(op, x, sums, special, shape, bias, None, terms)
     return _weighted_windows(op, x, _adjoint_weights(w, group), bias, windows, group)
 
 
@@ -269,10 +277,11 @@ def _weighted_windows(
         raise NotAnalysed("weights do not fit the channels of the input")
     shape = (x.sizes[0], w.sizes[0], *(window.output for window in windows))
     terms = int(np.prod(w.sizes[1:], dtype=np.int64))
+    factors = x, w, group
     if _by_summary(op, x, w):
         assert w.array is not None
-        sums, flags = _summarised(x, w, channels(w.array, tuple(range(1, w.rank))), windows, group)
-        return _from_summary(op, x, sums, flags, shape, bias, addend, terms)
+        sums, flags = summarised_windows(x, w, channels(w.array, tuple(range(1, w.rank))), windows, group)
+        return _from_summary(op, x, sums, flags, shape, bias, addend, terms, factors)
     x, w, filters, groups, repeats = _shared_channels(x, w, group)
     for axis in range(2, w.rank):
         w = w.refine_fully(axis)
@@ -297,69 +306,12 @@ def _weighted_windows(
         return Range(x.format, shape, grid, nothing, nothing)
     result = Range(x.format, shape, grid, sums.low, sums.high, special)
     addends = [] if bias is None else [_per_channel(bias, x.rank, shape[1])]
-    return _with_addends(op, result, sums, [*addends, *([] if addend is None else [addend])], terms)
+    return _with_addends(op, result, sums, [*addends, *([] if addend is None else [addend])], terms, factors)
 
 
 def _by_summary(op: Call, x: Range, w: Range) -> bool:
     """Whether the weights are used by their sums per output channel alone."""
     return op.abstraction.weights == "channel" and is_large(w.array) and x.array is None and 0 not in x.sizes
-
-
-def _summarised(x: Range, w: Range, fixed: Channels, windows: Sequence[Window], group: int) -> tuple[Sums, Flags | None]:
-    """Sums (batch, filters, 1, ...) where every tap may read any element of its group's channels, padding included.
-
-    Of a transposed convolution `fixed` has one sum per filter and tap, and outputs differ in the taps that reach them.
-    """
-    assert w.array is not None
-    x = x.smash(tuple(range(2, x.rank)))
-    filters = fixed.total.shape[0]
-    low, high = _finite(x)
-    low, high = _of_groups(low, group, np.minimum), _of_groups(high, group, np.maximum)
-    if low.shape[1] > 1:
-        low, high = (np.repeat(a, filters // group, axis=1) for a in (low, high))
-    ones = (1,) * len(windows)
-    if fixed.total.ndim > 1:
-        with_zero = bool(((low <= 0) & (high >= 0)).all())
-        rows = [(taps_on_one_cell(window, with_zero=with_zero).cells >= 0).astype(np.float64) for window in windows]
-        # One entry per pattern of taps that read something, behind the batch and the filters.
-        total, error, absolute, norm = (_over_patterns(a, rows) for a in (fixed.total, fixed.error, fixed.absolute, fixed.norm))
-        fixed = Channels(total, error, absolute, norm)
-    else:
-        if any((window.reads(window.representatives()) < 0).any() for window in windows):
-            low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
-        fixed = fixed.reshaped((filters, *ones))
-    ends = extent(w.array)
-    assert ends is not None
-    up, down = ends[0] >= 0.0, ends[1] <= 0.0
-    least, most, magnitude = fixed.times(low, high)
-    sums = Sums(
-        least,
-        most,
-        magnitude,
-        np.broadcast_to(((low >= 0.0) & up) | ((high <= 0.0) & down), least.shape),
-        np.broadcast_to(((low >= 0.0) & down) | ((high <= 0.0) & up), least.shape),
-    )
-    for axis in range(2, least.ndim):
-        sums = sums.joined(axis) if least.shape[axis] > 1 else sums
-    if not x.has_special:
-        return sums, None
-    seen = np.bitwise_or.reduce(x.special, axis=1, keepdims=True)
-    special = np.where(seen & INFINITIES, np.uint8(SPECIALS), seen & np.uint8(NAN))
-    return sums, np.broadcast_to(special, sums.low.shape)
-
-
-def _of_groups(bounds: Array, group: int, hull: np.ufunc) -> Array:
-    """Bounds over (batch, channels, space) merged over the channels of each group."""
-    if bounds.shape[1] == 1 or group == 1 or bounds.shape[1] % group:
-        return hull.reduce(bounds, axis=1, keepdims=True)
-    return hull.reduce(bounds.reshape(bounds.shape[0], group, -1, *bounds.shape[2:]), axis=2)
-
-
-def _over_patterns(taps: Array, rows: Sequence[Array]) -> Array:
-    """Numbers per filter and tap, added up over the taps of each pattern, axis by axis."""
-    for axis, row in enumerate(rows, start=1):
-        taps = np.moveaxis(np.tensordot(taps, row, (axis, 1)), -1, axis)
-    return taps
 
 
 def _from_summary(
@@ -371,18 +323,38 @@ def _from_summary(
     bias: Range | None,
     addend: Range | None,
     terms: int,
+    factors: tuple[Range, Range, int] | None = None,
 ) -> Range:
     """The convolution from its sums, with one cell for each image of the batch and filter."""
     grid: tuple[Cuts, ...] = (x.grid[0], _every(shape[1]), *(None,) * (len(shape) - 2))
     if 0 in shape:
         return Range.uniform(shape, x.format, 0.0, 0.0)
+    if special is None and addend is None and (bias is None or (bias.sizes == shape[1:2] and not bias.has_special)):
+        count = terms
+        if bias is not None:
+            column = (1, -1, *(1,) * (len(shape) - 2))
+            sums, count = sums.plus(bias.low.reshape(column), bias.high.reshape(column)), terms + 1
+        error = summation_error(op, sums.magnitude, count, x.format)
+        low, high = keep_sign(sums.low - error, sums.high + error, sums.nonnegative, sums.nonpositive)
+        result = Range(x.format, shape, grid, low, high)
+        report_sum(op, result, sums.magnitude + error)
+        return result
     result = Range(x.format, shape, grid, sums.low, sums.high, special)
     addends = [] if bias is None else [_per_channel(bias, x.rank, shape[1])]
-    return _with_addends(op, result, sums, [*addends, *([] if addend is None else [addend])], terms)
+    return _with_addends(op, result, sums, [*addends, *([] if addend is None else [addend])], terms, factors)
 
 
-def _with_addends(op: Call, y: Range, sums: Sums, addends: Sequence[Range], terms: int) -> Range:
-    """The bias and other addends joined to the sum, and the rounding error of the whole."""
+def _with_addends(
+    op: Call, y: Range, sums: Sums, addends: Sequence[Range], terms: int, factors: tuple[Range, Range, int] | None
+) -> Range:
+    """The bias and other addends joined to the sum, and the rounding error of the whole.
+
+    `factors` are the operands of the convolution and the number of groups: their norms bound the sums as well.
+    """
+    factors = factors if op.abstraction.norms and y.format.is_float else None
+    if factors is not None:
+        sums = within_kernel_reach(sums, *factors[:2])
+        y = y.replace(sums.low, sums.high, y.special if y.has_special else None)
     # Signs travel as bounds of a range: 1 where all terms have the sign, so that they meet the addends on one grid.
     signs = y.replace(sums.nonnegative.astype(np.float64), sums.nonpositive.astype(np.float64), None)
     aligned = align(y, y.replace(sums.magnitude, sums.magnitude, None), signs, *addends)
@@ -399,6 +371,8 @@ def _with_addends(op: Call, y: Range, sums: Sums, addends: Sequence[Range], term
     low, high = keep_sign(low - error, high + error, nonnegative, nonpositive)
     result = aligned.result(y.format, low, high, special)
     report_sum(op, result, np.broadcast_to(total + error, result.cells))
+    if factors is not None:
+        result.norm = convolution_norm(op, result, *factors, addends, error)
     return result
 
 

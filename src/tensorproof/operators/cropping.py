@@ -12,6 +12,8 @@ import numpy.typing as npt
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import FLOAT32, STRING
 from tensorproof.operators.table import Call, operator
+from tensorproof.ranges import relations
+from tensorproof.ranges.affine import Form
 from tensorproof.ranges.grid import Shape, Size, Span, counts, largest, smallest
 from tensorproof.ranges.moving import (
     Integers,
@@ -32,6 +34,7 @@ from tensorproof.ranges.moving import (
     transpose,
 )
 from tensorproof.ranges.range import CELL_BUDGET, Range
+from tensorproof.ranges.views import Map, Sliced, sliced_shape
 
 #: Sequences whose length can be more different numbers than this are merged along time.
 _MOST_LENGTHS = 64
@@ -60,6 +63,23 @@ def slice_(
     for start, end, axis, step in zip(first, last, chosen, strides):
         x = _sliced(x, known_axis(axis, x.rank), start, end, step)
     return x
+
+
+@slice_.affine
+def _(op: Call, result: Range, x: Range, *limits: Range | None) -> Form | None:
+    starts, ends, axes, steps = (*limits, None, None, None, None)[:4]
+    first, last = _bounds(op, "starts", starts), _bounds(op, "ends", ends)
+    chosen = op.integers("axes", axes) or range(len(first))
+    strides = op.integers("steps", steps) or [1] * len(first)
+    shape, maps = x.sizes, list[Map]()
+    for start, end, axis, step in zip(first, last, chosen, strides):
+        if not (isinstance(start, int) and isinstance(end, int)):
+            return None
+        axis = known_axis(axis, x.rank)
+        begin, stop, _ = slice(start, end, step).indices(shape[axis])
+        shape = sliced_shape(shape, axis, len(range(begin, stop, step)))
+        maps.append(Sliced(shape, axis, begin, step))
+    return relations.viewed(op, result, x, *maps)
 
 
 def _bounds(op: Call, name: str, operand: Range | None) -> tuple[Size, ...]:

@@ -17,6 +17,8 @@ import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.operators.table import Call, operator
+from tensorproof.ranges import relations
+from tensorproof.ranges.affine import Form
 from tensorproof.ranges.grid import Cuts, Size, Span, counts, fine, largest, smallest
 from tensorproof.ranges.moving import (
     Integers,
@@ -33,6 +35,9 @@ from tensorproof.ranges.moving import (
     whole,
 )
 from tensorproof.ranges.range import CELL_BUDGET, Flags, Range
+from tensorproof.ranges.views import Reshaped
+from tensorproof.ranges.views import positions as positions_along
+from tensorproof.ranges.weights import extent, extents_along, is_large
 
 #: Up to this many different intervals of an index are reduced one by one.
 _FEW_WINDOWS = 8
@@ -125,7 +130,30 @@ def as_tuples(index: Range) -> Range:
 @operator("Gather", steered_by=(1,))
 def gather(op: Call, x: Range, index: Range) -> Range:
     """The slices at the given positions along an axis; the hull of those within reach where the index is an interval."""
-    return gathered(x, index, known_axis(op.attribute("axis", 0), x.rank))
+    axis = known_axis(op.attribute("axis", 0), x.rank)
+    if op.abstraction.weights == "channel" and x.array is not None and is_large(x.array) and _reaches_most(x, index, axis):
+        ends = extent(x.array)
+        if ends is not None:
+            return Range.uniform((*x.sizes[:axis], *index.sizes, *x.sizes[axis + 1 :]), x.format, *ends)
+    return gathered(x, index, axis)
+
+
+def _reaches_most(x: Range, index: Range, axis: int) -> bool:
+    """Whether each position that an index can be lies in one interval that is at least half of an axis."""
+    if index.array is not None or not index.has_known_shape or 0 in index.sizes or index.low.size > 1:
+        return False
+    first, last = reach(index, x.sizes[axis])
+    return 2 * (last + 1 - first) >= x.sizes[axis]
+
+
+@gather.affine
+def _(op: Call, result: Range, x: Range, index: Range) -> Form | None:
+    axis = known_axis(op.attribute("axis", 0), x.rank)
+    exact = known_positions(index, x.sizes[axis]) if relations.is_small(index) else None
+    if exact is None:
+        return None
+    picked = positions_along(x.sizes, axis, [int(i) for i in exact.reshape(-1)])
+    return relations.viewed(op, result, x, picked, Reshaped(result.sizes))
 
 
 def gathered(x: Range, index: Range, axis: int) -> Range:
@@ -205,8 +233,16 @@ def _over_windows(array: npt.NDArray[Any], merge: np.ufunc, first: Integers, las
         return np.take(_from_table(array, merge, pairs[0], pairs[1]), place.reshape(-1), axis=0)
     if pairs.shape[1] > _FEW_WINDOWS:
         pairs, place = np.array([[first.min()], [last.max()]]), np.zeros(len(first), np.int64)
-    hulls = np.stack([merge.reduce(array[a : b + 1], axis=0) for a, b in pairs.T])
+    hulls = np.stack([_hull(array[a : b + 1], merge) for a, b in pairs.T])
     return np.take(hulls, place.reshape(-1), axis=0)
+
+
+def _hull(rows: npt.NDArray[Any], merge: np.ufunc) -> npt.NDArray[Any]:
+    """All rows merged; of a large table of floating numbers both ends are found at once, and remembered."""
+    if not is_large(rows) or merge is np.bitwise_or:
+        return merge.reduce(rows, axis=0)
+    low, high = extents_along(rows, 0)
+    return (low if merge is np.minimum else high).astype(rows.dtype)
 
 
 def _from_table(array: npt.NDArray[Any], merge: np.ufunc, first: Integers, last: Integers) -> npt.NDArray[Any]:

@@ -13,6 +13,7 @@ from tensorproof.formats import FLOAT32, Array, Format
 from tensorproof.operators.table import CORRECT, Call, find_operator, operator
 from tensorproof.ranges.folds import onto_grid, product_flags, sum_flags
 from tensorproof.ranges.grid import Cuts, Grid, Shape, Size, broadcast_size, counts, largest, smallest, union
+from tensorproof.ranges.norm_products import product_norm, within_reach
 from tensorproof.ranges.range import CELL_BUDGET, Flags, Range, align
 from tensorproof.ranges.sums import Dot, dot_product, keep_sign, report_partial_overflow, summation_error
 from tensorproof.ranges.weights import channels, extent, is_large
@@ -25,6 +26,11 @@ def matmul(op: Call, a: Range, b: Range) -> Range:
     return _affine(op, a, b)
 
 
+@matmul.sums_over
+def _(attributes: dict[str, Any], operand: int, rank: int) -> tuple[int, ...] | None:
+    return (max(rank - 2, 0),) if operand else (rank - 1,)
+
+
 @operator("Gemm", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
 def gemm(op: Call, a: Range, b: Range, c: Range | None = None) -> Range:
     """alpha A B + beta C, where A or B may be transposed: bilinear, then monotone by the signs of alpha and beta."""
@@ -33,6 +39,13 @@ def gemm(op: Call, a: Range, b: Range, c: Range | None = None) -> Range:
     if op.attribute("transB", 0):
         b = _transposed(b, (1, 0))
     return _affine(op, a, b, c, op.attribute("alpha", 1.0), op.attribute("beta", 1.0))
+
+
+@gemm.sums_over
+def _(attributes: dict[str, Any], operand: int, rank: int) -> tuple[int, ...] | None:
+    if operand > 1 or rank != 2:
+        return None
+    return (int(bool(attributes.get("transB", 0))),) if operand else (int(not attributes.get("transA", 0)),)
 
 
 @operator("FusedMatMul", domain="com.microsoft", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
@@ -84,7 +97,9 @@ def _transposed(x: Range, order: Sequence[int]) -> Range:
     shape = tuple(x.shape[axis] for axis in order)
     grid = tuple(x.grid[axis] for axis in order)
     special = x.special.transpose(order) if x.has_special else None
-    return Range(x.format, shape, grid, x.low.transpose(order), x.high.transpose(order), special)
+    result = Range(x.format, shape, grid, x.low.transpose(order), x.high.transpose(order), special)
+    result.norm = None if x.norm is None else x.norm.on(list(order).index(x.norm.axis))
+    return result
 
 
 def _fused_operand(x: Range, transpose: int, batch: int) -> Range:
@@ -133,8 +148,11 @@ def _affine(op: Call, a: Range, b: Range, c: Range | None = None, alpha: float =
     concern the whole sum. In 16-bit formats the factors themselves may be rounded first.
     """
     vectors = a.rank == 1, b.rank == 1
-    product = _product(op, _with_axis(a, 0) if vectors[0] else a, _with_axis(b, 1) if vectors[1] else b)
+    a, b = _with_axis(a, 0) if vectors[0] else a, _with_axis(b, 1) if vectors[1] else b
+    product = _product(op, a, b)
     shape, grid, dot, special, never_finite, terms = product
+    if op.abstraction.norms and a.format.is_float:
+        dot = within_reach(dot, a, b, grid)
     format, steps = a.format, 0
     if alpha != 1.0:
         dot, steps = _scaled(dot, _factor(alpha, format)), 2
@@ -161,6 +179,10 @@ def _affine(op: Call, a: Range, b: Range, c: Range | None = None, alpha: float =
     low, high, below, above = (np.broadcast_to(part, counts(grid)) for part in (low, high, dot.below - error, dot.above + error))
     result = Range(format, shape, grid, low, high, np.broadcast_to(special, counts(grid)))
     report_partial_overflow(op, result, below, above)
+    if op.abstraction.norms and format.is_float and not any(vectors):
+        addends = [] if c is None or beta == 0.0 else [c if beta == 1.0 else _multiplied(c, beta)]
+        largest_factor = max(map(abs, _factor(alpha, format)))
+        result.norm = product_norm(op, result, a, b, largest_factor, addends, error)
     return _without_axes(result, [axis for axis, drop in zip((-2, -1), vectors) if drop])
 
 
@@ -317,6 +339,12 @@ def _factor(value: float, format: Format) -> tuple[float, float]:
     """A factor given as an attribute, and as the tensor's format may hold it."""
     held = float(format.round_nearest(np.array(value))) if format.is_float else float(int(value))
     return min(value, held), max(value, held)
+
+
+def _multiplied(x: Range, value: float) -> Range:
+    """An addend times a factor given as an attribute."""
+    low, high = _times(x.low, x.high, _factor(value, x.format))
+    return x.replace(low, high, x.special if x.has_special else None)
 
 
 def _times(low: Array, high: Array, factors: tuple[float, float]) -> tuple[Array, Array]:

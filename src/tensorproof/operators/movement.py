@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.operators.table import Call, operator
+from tensorproof.ranges import relations
+from tensorproof.ranges.affine import Form
 from tensorproof.ranges.containers import Abstract
 from tensorproof.ranges.grid import Cuts, Shape, Size, Span, broadcast_shapes, largest, smallest
 from tensorproof.ranges.moving import (
@@ -30,6 +32,7 @@ from tensorproof.ranges.moving import (
     transpose,
 )
 from tensorproof.ranges.range import CELL_BUDGET, Range
+from tensorproof.ranges.views import Broadcast, Reshaped, Transposed
 
 
 @operator("Identity", hands_on=True, elementwise=True)
@@ -54,6 +57,14 @@ def reshape_(op: Call, x: Range, shape: Range) -> Range:
     if wanted is None:
         return anywhere(x, None)
     return reshape(x, _reshaped_sizes(x, wanted, keeps_zero=bool(op.attribute("allowzero", 0))))
+
+
+def _same_elements(op: Call, result: Range, x: Range, *_: Range | None) -> Form | None:
+    """The form of the same elements, in row-major order, under the result's shape."""
+    return relations.viewed(op, result, x, Reshaped(result.sizes))
+
+
+reshape_.affine(_same_elements)
 
 
 def _reshaped_sizes(x: Range, wanted: tuple[Size, ...], *, keeps_zero: bool) -> Shape:
@@ -113,6 +124,9 @@ def flatten(op: Call, x: Range) -> Range:
     return reshape(x, (product(sizes[:axis]), product(sizes[axis:])))
 
 
+flatten.affine(_same_elements)
+
+
 @operator("Squeeze", steered_by=(1,))
 def squeeze(op: Call, x: Range, axes: Range | None = None) -> Range:
     """The same elements without axes of size 1."""
@@ -131,10 +145,16 @@ def squeeze(op: Call, x: Range, axes: Range | None = None) -> Range:
     return moved(x, shape, grid, lambda a: a.squeeze(dropped))
 
 
+squeeze.affine(_same_elements)
+
+
 @operator("Unsqueeze", steered_by=(1,))
 def unsqueeze(op: Call, x: Range, axes: Range | None = None) -> Range:
     """The same elements with new axes of size 1."""
     return _with_new_axes(x, op.integers("axes", axes) or [])
+
+
+unsqueeze.affine(_same_elements)
 
 
 @operator("ExpandDims", domain="com.microsoft")
@@ -161,6 +181,12 @@ def _with_new_axes(x: Range, axes: list[int]) -> Range:
 def transpose_(op: Call, x: Range) -> Range:
     """The axes in another order."""
     return transpose(x, op.attribute("perm") or range(x.rank)[::-1])
+
+
+@transpose_.affine
+def _(op: Call, result: Range, x: Range) -> Form | None:
+    order = tuple(op.attribute("perm") or range(x.rank)[::-1])
+    return relations.viewed(op, result, x, Transposed(result.sizes, order))
 
 
 @operator("DepthToSpace")
@@ -198,6 +224,11 @@ def concat(op: Call, *parts: Range) -> Range:
     return concatenate(parts, known_axis(op.attribute("axis", 1), ranks[0]) if ranks else 0)
 
 
+@concat.affine
+def _(op: Call, result: Range, *parts: Range) -> Form | None:
+    return relations.joined(op, result, parts, known_axis(op.attribute("axis", 1), result.rank))
+
+
 @operator("Split", steered_by=(1,))
 def split(op: Call, x: Range, sizes: Range | None = None) -> tuple[Range, ...]:
     """Consecutive slices along an axis."""
@@ -218,6 +249,11 @@ def split(op: Call, x: Range, sizes: Range | None = None) -> tuple[Range, ...]:
         return tuple(moved(whole, replaced(shape_of(x), axis, length), whole.grid, lambda a: a) for length in lengths)
     ends = np.cumsum([smallest(length) for length in lengths])
     return tuple(slice_axis(x, axis, int(end) - smallest(length), int(end)) for end, length in zip(ends, lengths))
+
+
+@split.affine
+def _(op: Call, results: tuple[Range, ...], x: Range, sizes: Range | None = None) -> tuple[Form | None, ...]:
+    return relations.parts(op, results, x, known_axis(op.attribute("axis", 0), x.rank))
 
 
 def _equal_lengths(size: Size, parts: int) -> list[Size]:
@@ -275,6 +311,11 @@ def expand(op: Call, x: Range, shape: Range) -> Range:
     if wanted is None or x.shape is None:
         return anywhere(x, None)
     return broadcast(x, tuple(size if isinstance(size, int) else Span(max(size.low, 0), size.high) for size in wanted))
+
+
+@expand.affine
+def _(op: Call, result: Range, x: Range, shape: Range) -> Form | None:
+    return relations.viewed(op, result, x, Broadcast(result.sizes))
 
 
 def broadcast(x: Range, shape: Shape) -> Range:

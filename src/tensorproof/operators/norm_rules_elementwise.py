@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from tensorproof.operators.normalisation import EPSILON, batch_normalization
 from tensorproof.operators.table import Call, Operator
 from tensorproof.operators.trigonometric import asinh, atan, sin, tanh
 from tensorproof.ranges.grid import largest
-from tensorproof.ranges.norms import PAD, Norm, along, broadcast_norm, largest_magnitude, smallest_magnitude, times
+from tensorproof.ranges.norms import PAD, Norm, Parts, along, broadcast_norm, largest_magnitude, smallest_magnitude, times
 from tensorproof.ranges.range import Range
 
 #: Gates are computed in [0, 1] within a few roundings of the tensor's format, or with a target's own approximation of the
@@ -57,7 +58,19 @@ def _(op: Call, y: Range, *operands: Range) -> Norm | None:
         return None
     axis, parts = found
     growth = 1.0 + (0.0 if len(operands) <= 2 else 1.01 * len(operands) * y.format.unit_roundoff)
-    return Norm(axis, sum(bound for bound, _ in parts) * PAD * growth, sum(total for _, total in parts) * PAD * growth)
+    whole = Norm(axis, sum(bound for bound, _ in parts) * PAD * growth, sum(total for _, total in parts) * PAD * growth)
+    return replace(whole, parts=_parts_of_sum(y, axis, operands, [bound for bound, _ in parts], growth))
+
+
+def _parts_of_sum(y: Range, axis: int, operands: Sequence[Range], norms: Sequence[float], growth: float) -> Parts | None:
+    """What one operand knows about parts of its vectors, the other ones added."""
+    for index, x in enumerate(operands):
+        if x.norm is None or x.norm.parts is None or x.shape is None or y.shape is None:
+            continue
+        if x.norm.axis + y.rank - x.rank == axis and x.shape[x.norm.axis] == y.shape[axis]:
+            others = sum(norm for other, norm in enumerate(norms) if other != index)
+            return x.norm.parts.plus(others).scaled(growth)
+    return None
 
 
 @mul.norm

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from tensorproof.operators.cropping import contrib_pad, pad, slice_, trilu
@@ -65,12 +66,20 @@ def reshaped_norm(norm: Norm, old: Shape, new: Shape) -> Norm | None:
         if inner is None or not isinstance(size, int) or not size or (size == 1 and length != 1):
             continue
         if inner == step and length % size == 0:
-            return norm.on(axis)
+            return _part(norm, size, length).on(axis)
         swallows = inner < step and step % inner == 0 and (size * inner) % (length * step) == 0
         if swallows or (inner == step and size % length == 0):
             several = size // length
             best = Norm(axis, times(norm.bound, math.sqrt(several)), times(norm.total, several))
     return best
+
+
+def _part(norm: Norm, size: int, length: int) -> Norm:
+    """The norm of parts of equal size, in a row."""
+    if size == length:
+        return norm
+    bound = norm.bound if norm.parts is None else min(norm.bound, norm.parts.bound(size))
+    return Norm(norm.axis, bound, norm.total)
 
 
 @transpose_.norm
@@ -82,11 +91,24 @@ def _(op: Call, y: Range, x: Range) -> Norm | None:
 
 
 @slice_.norm
-@split.norm
 @trilu.norm
 def _(op: Call, y: Range, x: Range, *_: Any) -> Norm | None:
     """Vectors that are among the operand's, or parts of them."""
-    return x.norm
+    return None if x.norm is None else replace(x.norm, parts=None)
+
+
+@split.norm
+def _(op: Call, y: Range, x: Range, sizes: Range | None = None) -> Norm | None:
+    """Vectors that are among the operand's, or parts of them; parts of parts of equal size begin at multiples of their size."""
+    if x.norm is None or x.shape is None or y.shape is None:
+        return None
+    size, length = y.shape[x.norm.axis], x.shape[x.norm.axis]
+    if size == length:
+        return x.norm
+    lengths = op.integers("split", sizes)
+    if not isinstance(size, int) or not isinstance(length, int) or length % size or (lengths and set(lengths) != {size}):
+        return replace(x.norm, parts=None)
+    return replace(_part(x.norm, size, length), parts=x.norm.parts)
 
 
 @gather.norm

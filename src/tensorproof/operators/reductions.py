@@ -7,6 +7,9 @@ import numpy as np
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import FLOAT64, Array
 from tensorproof.operators.table import CORRECT, FAITHFUL, UNDEFINED, Call, Mask, operator
+from tensorproof.ranges import relations
+from tensorproof.ranges.affine import Form
+from tensorproof.ranges.fields import bounds_of
 from tensorproof.ranges.folds import Fold, reduced_axes
 from tensorproof.ranges.range import INFINITIES, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Flags, Range
 from tensorproof.ranges.sums import keep_sign, report_partial_overflow, summation_error
@@ -29,6 +32,14 @@ def reduce_sum(op: Call, x: Range, axes: Range | None = None) -> Range:
     """Increasing in every element; the sum of nothing is 0."""
     fold = fold_of(op, x, axes)
     return _sum(op, fold, *fold.finite(), products=False)
+
+
+@reduce_sum.affine
+def _(op: Call, result: Range, x: Range, axes: Range | None = None) -> Form | None:
+    fold = fold_of(op, x, axes)
+    error = summation_error(op, fold.weighted(x.magnitude()), fold.terms, x.format, products=False)
+    spread = bounds_of(fold.result(-error, error))
+    return relations.sums(op, result, x, fold.axes, keepdims=fold.keepdims, divisor=1, error=spread)
 
 
 @operator("ReduceL1", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, codomain=NONNEGATIVE, steered_by=(1,))
@@ -75,12 +86,25 @@ def reduce_mean(op: Call, x: Range, axes: Range | None = None) -> Range:
         wraps = (fold.low_sum(low) < format.low) | (fold.high_sum(high) > format.high)
         return fold.result(np.where(wraps, format.low, mean_low), np.where(wraps, format.high, mean_high))
     # Two roundings more than the sum: the division, and the number of elements itself where a format cannot hold it.
-    error = summation_error(op, magnitude, terms, format, products=False)
-    if terms > 1:
-        accumulator = op.accumulation(format)
-        error = error + 2.0 * (accumulator.unit_roundoff + 2.0**-53) * magnitude + accumulator.smallest_subnormal
+    error = _mean_error(op, fold, magnitude)
     positive, negative = fold.minimum(low) >= 0.0, fold.maximum(high) <= 0.0
     return fold.sum_result(*keep_sign(mean_low - error, mean_high + error, positive, negative))
+
+
+def _mean_error(op: Call, fold: Fold, magnitude: Array) -> Array:
+    error = summation_error(op, magnitude, fold.terms, fold.x.format, products=False)
+    if fold.terms > 1:
+        accumulator = op.accumulation(fold.x.format)
+        error = error + 2.0 * (accumulator.unit_roundoff + 2.0**-53) * magnitude + accumulator.smallest_subnormal
+    return error
+
+
+@reduce_mean.affine
+def _(op: Call, result: Range, x: Range, axes: Range | None = None) -> Form | None:
+    fold = fold_of(op, x, axes)
+    error = _mean_error(op, fold, fold.mean(x.magnitude()))
+    spread = bounds_of(fold.result(-error, error))
+    return relations.sums(op, result, x, fold.axes, keepdims=fold.keepdims, divisor=fold.terms, error=spread)
 
 
 @reduce_mean.hazard(EMPTY_REDUCTION, gives=NAN)

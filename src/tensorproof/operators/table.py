@@ -22,29 +22,38 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
+from operator import is_ as operator_is
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorproof.errors import NotAnalysed
-from tensorproof.formats import FLOAT32, Array, Format
+from tensorproof.errors import NotAnalysed, UnknownShape
+from tensorproof.formats import Format
 from tensorproof.ranges.abstraction import PRECISE, Abstraction
 from tensorproof.ranges.containers import Abstract
-from tensorproof.ranges.range import INFINITIES, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, SPECIALS, Range, align
+from tensorproof.ranges.range import CELL_BUDGET, INFINITIES, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, SPECIALS, Range, align
+from tensorproof.ranges.rounding import Rounding
+from tensorproof.ranges.silence import is_silent, silence
 from tensorproof.rules.invalid_operation_on_infinity import INVALID_ON_INFINITY
 from tensorproof.rules.rule import Rule
-from tensorproof.targets import IEEE, FunctionError, Target
+from tensorproof.targets import IEEE, Target
 
 if TYPE_CHECKING:
+    from tensorproof.ranges.affine import Form
     from tensorproof.ranges.norms import Norm
 
 Mask: TypeAlias = npt.NDArray[np.bool_] | bool
 Block: TypeAlias = Callable[..., Any]
+WeightAxes: TypeAlias = Callable[[dict[str, Any], int, int], tuple[int, ...] | None]
 NormRule: TypeAlias = "Callable[..., Norm | None]"
+FormRule: TypeAlias = "Callable[..., Form | tuple[Form | None, ...] | None]"
 #: Ends that a computed result keeps: numbers, or arrays over its elements' cells given as a range of the same shape.
 Bound: TypeAlias = tuple[float, float] | Range
+
+#: Cells are compared with each other while they are so few that it costs little.
+_COMPARED_CELLS = 64
 
 #: The operand number of a hazard that concerns the result itself (overflow).
 RESULT = -1
@@ -119,6 +128,10 @@ class Operator:
     elementwise: bool = False
     hazards: list[HazardCondition] = field(default_factory=list[HazardCondition])
     norm_rule: NormRule | None = None
+    form_rule: FormRule | None = None
+    weight_axes: WeightAxes | None = None
+    _checkable: bool | None = None
+    _roundings: dict[str, Rounding] = field(default_factory=dict[str, Rounding])
 
     def norm(self, rule: NormRule) -> NormRule:
         """Declare how norms pass: what the call, the result's range and the operands say about the norm of the result.
@@ -129,14 +142,29 @@ class Operator:
         self.norm_rule = rule
         return rule
 
+    def affine(self, rule: FormRule) -> FormRule:
+        """Declare how affine forms pass: the form of the result, from the call, the result's range and the operands.
+
+        Like a block, the rule speaks of exact arithmetic, and adds what the block's own steps may err. For operators with
+        several results it gets all of them, and gives as many forms.
+        """
+        self.form_rule = rule
+        return rule
+
     def hazard(self, rule: Rule, *, gives: int, operand: int = 0) -> Callable[[Callable[..., Mask]], Callable[..., Mask]]:
         """Declare a hazard: the function says for which cells of the operand it can fire."""
 
         def declare(condition: Callable[..., Mask]) -> Callable[..., Mask]:
             self.hazards.append(HazardCondition(rule, operand, gives, condition))
+            self._checkable = None
             return condition
 
         return declare
+
+    def sums_over(self, axes: WeightAxes) -> WeightAxes:
+        """Declare which axes of a constant operand, by its attributes, number and rank, a product sums over (None: no product)."""
+        self.weight_axes = axes
+        return axes
 
     @property
     def label(self) -> str:
@@ -159,7 +187,17 @@ class Operator:
     @property
     def is_checkable(self) -> bool:
         """Whether a call of this operator can fail at all."""
-        return self.top is not None or bool(self.rules())
+        if self._checkable is None:
+            self._checkable = self.top is not None or bool(self.rules())
+        return self._checkable
+
+    def rounding(self, format: Format, target: Target) -> Rounding:
+        """How results of a floating format are rounded."""
+        made = self._roundings.get(format.name)
+        if made is None or made.target is not target:
+            made = Rounding(self.name, self.error.ulps, self.error.absolute, self.codomain, format, target)
+            self._roundings[format.name] = made
+        return made
 
 
 _TABLE: dict[tuple[str, str], Operator] = {}
@@ -307,7 +345,7 @@ class Call:
 
     def report(self, rule: Rule, operand: int, value: Range, mask: Mask, *, gives: int) -> None:
         """Record a hazard on the cells of `value` that `mask` marks (nothing if it marks none)."""
-        if rule.code in self.impossible or not np.any(mask):
+        if rule.code in self.impossible or not _some(mask):
             return
         low, high = value.low, value.high
         if isinstance(mask, np.ndarray) and mask.shape == low.shape:
@@ -320,7 +358,9 @@ class Call:
 
         Returns one range, or a tuple where the operator has several outputs.
         """
-        inner = Call(operator, attributes, target=self.target, hazards=self.hazards, abstraction=self.abstraction)
+        # Steps of one operator may read one range for several tensors (the slices of a loop): no relations between them.
+        abstraction = _unrelated(self.abstraction) if self.abstraction.values == "affine" else self.abstraction
+        inner = Call(operator, attributes, target=self.target, hazards=self.hazards, abstraction=abstraction)
         before = len(self.hazards)
         result = evaluate(inner, operands)
         for index in range(before, len(self.hazards)):
@@ -331,40 +371,58 @@ class Call:
         return result
 
 
+@cache
+def _unrelated(abstraction: Abstraction) -> Abstraction:
+    return replace(abstraction, values="interval")
+
+
 def evaluate(call: Call, operands: Sequence[Abstract | None]) -> Any:
     """One call: hazards asked, block applied, results rounded into their formats.
 
     Returns what the block returns (one abstract value or a tuple), under the assumption that no hazard fires; the hazards
     that can fire are in `call.hazards`.
     """
+    if not is_silent():
+        with silence():
+            return evaluate(call, operands)
     entry = call.operator
     for hazard in entry.hazards:
         if hazard.rule.code in call.impossible:
             continue
         mask = hazard.condition(call, *operands)
-        if np.any(mask):
+        if _some(mask):
             index = hazard.operand
             operand = operands[index] if index < len(operands) else None
             if isinstance(operand, Range):
                 call.report(hazard.rule, index, operand, mask, gives=hazard.gives)
             else:
                 call.hazards.append(Hazard(hazard.rule, index, np.nan, np.nan, hazard.gives, entry.name))
-    with np.errstate(all="ignore"):
-        result = entry.block(call, *operands)
-        if isinstance(result, tuple):
-            known = (*call.bounds, *(None,) * (len(result) - len(call.bounds)))
-            return tuple(_complete(call, part, operands, bound) for part, bound in zip(result, known))
-        return _complete(call, result, operands, call.bounds[0] if call.bounds else None)
+    result = entry.block(call, *operands)
+    if call.abstraction.values == "affine":
+        result = _with_forms(call, result, operands)
+    if isinstance(result, tuple):
+        known = (*call.bounds, *(None,) * (len(result) - len(call.bounds)))
+        return tuple([_complete(call, part, operands, bound) for part, bound in zip(result, known)])
+    return _complete(call, result, operands, call.bounds[0] if call.bounds else None)
+
+
+def _some(mask: Mask) -> bool:
+    """Whether a mask marks anything."""
+    if isinstance(mask, np.ndarray):
+        return mask.item() if mask.size == 1 else bool(mask.any())
+    return bool(mask)
 
 
 def _complete(call: Call, result: Any, operands: Sequence[Abstract | None], bound: Bound | None) -> Any:
     if not isinstance(result, Range):
         return result
-    if not call.operator.hands_on and result.array is None and any(result is x for x in operands):
+    if not call.operator.hands_on and result.array is None and _is_one_of(result, operands):
         result = result.bare()
     if call.operator.norm_rule is not None and call.abstraction.norms:
         result = _with_norm(call, result, operands)
     result = _finish(call, result, bound)
+    if not result.has_special:
+        return result
     if result.any_special & call.never:
         # A cell of nothing else stays as it is: only a hazard that was cut off can have left it.
         special = result.special & np.uint8(~call.never & 0xFF)
@@ -379,12 +437,40 @@ def _complete(call: Call, result: Any, operands: Sequence[Abstract | None], boun
     return result.replace(result.low, result.high, result.special & np.uint8(INFINITIES))
 
 
+def _is_one_of(result: Range, operands: Sequence[Abstract | None]) -> bool:
+    return any(map(partial(operator_is, result), operands))
+
+
+def _with_forms(call: Call, result: Any, operands: Sequence[Abstract | None]) -> Any:
+    """Every result as a tensor of its own, with the affine form that the operator's rule finds."""
+    entry = call.operator
+    results: list[Any] = []
+    for part in result if isinstance(result, tuple) else (result,):
+        if isinstance(part, Range) and part.array is None:
+            is_operand = _is_one_of(part, operands)
+            if not (entry.hands_on and is_operand):
+                norm = None if is_operand else part.norm
+                part = part.bare()
+                part.norm = norm
+        results.append(part)
+    if entry.form_rule is not None and any(isinstance(x, Range) and x.array is None for x in operands):
+        try:
+            forms = entry.form_rule(call, tuple(results) if isinstance(result, tuple) else results[0], *operands)
+        except (NotAnalysed, UnknownShape):
+            forms = None
+        for part, form in zip(results, forms if isinstance(forms, tuple) else (forms,)):
+            # Integers wrap around, special values are related to nothing.
+            if isinstance(part, Range) and part.array is None and part.format.is_float and not part.has_special:
+                part.form = form
+    return tuple(results) if isinstance(result, tuple) else results[0]
+
+
 def _with_norm(call: Call, result: Range, operands: Sequence[Abstract | None]) -> Range:
     """The result with the norm that its operator's rule finds, unless the block itself knew one."""
     rule = call.operator.norm_rule
     if result.norm is not None or result.array is not None or result.shape is None or not result.format.is_float:
         return result
-    if rule is None or result.has_special or any(result is x for x in operands):
+    if rule is None or result.has_special or _is_one_of(result, operands):
         return result
     norm = rule(call, result, *operands)
     if norm is not None and min(norm.bound, norm.total) < np.inf:
@@ -400,23 +486,34 @@ def _finish(call: Call, x: Range, bound: Bound | None) -> Range:
     if entry.error is EXACT and not call.target.flushes_results:
         if x.array is not None:
             return x
-        return (x if bound is None else within(x, bound)).limit(call.cells)
+        return _coarsened(call, x if bound is None else within(x, bound))
     if not x.format.is_float:
-        return _wrap(x if bound is None else within(x, bound)).limit(call.cells)
-    low, high = _round_outward(call, x)
-    if entry.codomain is not None:
-        overshoot = call.target.function_errors.get(entry.name, _NO_EXTRA).overshoot
-        ends = entry.codomain[0] - overshoot, entry.codomain[1] + overshoot
-        low, high = np.clip(low, *ends), np.clip(high, *ends)
-    if call.target.flushes_results:
-        low, high = flushed(low, high, x.format)
-    if x.has_special:
-        empty = x.low > x.high
-        low, high = np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
-    result = x.replace(low, high, x.special if x.has_special else None)
-    if bound is not None:
-        result = within(result, bound)
-    return _cut_overflow(call, result).limit(call.cells)
+        return _coarsened(call, _wrap(x if bound is None else within(x, bound)))
+    rounding = entry.rounding(x.format, call.target)
+    if x.has_special or x.low.size != 1 or x.high.size != 1 or isinstance(bound, Range):
+        low, high = rounding.cells(x.low, x.high)
+        if x.has_special:
+            empty = x.low > x.high
+            low, high = np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
+        result = x.replace(low, high, x.special if x.has_special else None)
+        if bound is not None:
+            result = within(result, bound)
+        return _coarsened(call, _cut_overflow(call, result))
+    exact = x.low.item(), x.high.item()
+    low, high = rounding.interval(*exact)
+    if bound is not None and low <= high and max(low, bound[0]) <= min(high, bound[1]):
+        low, high = max(low, bound[0]), min(high, bound[1])
+    result = x if (low, high) == exact else x.with_ends(low, high)
+    return _cut_overflow(call, result) if high > x.format.high or low < x.format.low else result
+
+
+def _coarsened(call: Call, x: Range) -> Range:
+    """At most as many cells as the call allows; one, if few are asked for and all are equal."""
+    x = x.limit(call.cells)
+    if call.cells == CELL_BUDGET or x.array is not None or not 1 < x.low.size <= _COMPARED_CELLS or x.has_special:
+        return x
+    low, high = x.low, x.high
+    return x.smash() if (low == low.item(0)).all() and (high == high.item(0)).all() else x
 
 
 def _finish_related(call: Call, x: Range, bound: Bound | None) -> Range:
@@ -427,23 +524,15 @@ def _finish_related(call: Call, x: Range, bound: Bound | None) -> Range:
         x = norm.tighten(x)
     if form is not None:
         x = form.tighten(x)
-    result = _finish(call, x.bare(), bound)
-    relative, absolute = _rounding_error(call, x.format)
-    result = result.bare()
+    x.norm = x.form = None
+    result = _finish(call, x, bound)
+    relative = absolute = 0.0
+    if call.operator.error is not EXACT or call.target.flushes_results:
+        rounding = call.operator.rounding(x.format, call.target)
+        relative, absolute = rounding.relative, rounding.absolute
     result.norm = None if norm is None or result.has_special else norm.rounded(result, relative, absolute)
     result.form = None if form is None or result.has_special else form.rounded(result, relative, absolute)
     return result
-
-
-def _rounding_error(call: Call, format: Format) -> tuple[float, float]:
-    """A bound on |computed - exact| of each element, as relative * |element| + absolute."""
-    error = call.operator.error
-    if error is EXACT and not call.target.flushes_results:
-        return 0.0, 0.0
-    extra = call.target.function_errors.get(call.operator.name, _NO_EXTRA)
-    lost = format.smallest_normal if call.target.flushes_results else format.smallest_subnormal
-    ulps = error.ulps + extra.ulps
-    return 2.0 * ulps * format.unit_roundoff * (1.0 + 2.0**-20), error.absolute + extra.absolute + (ulps + 1.0) * lost
 
 
 def within(x: Range, bound: Bound) -> Range:
@@ -464,39 +553,6 @@ def within(x: Range, bound: Bound) -> Range:
     return x.replace(low, high, x.special if x.has_special else None)
 
 
-def _round_outward(call: Call, x: Range) -> tuple[Array, Array]:
-    fmt, target = x.format, call.target
-    # NaN can only come from inf - inf or 0 * inf of bounds that left float64: nothing is known there.
-    low = np.where(np.isnan(x.low), -np.inf, x.low)
-    high = np.where(np.isnan(x.high), np.inf, x.high)
-    error = call.operator.error
-    extra = target.function_errors.get(call.operator.name, _NO_EXTRA)
-    ulps, absolute = error.ulps + extra.ulps, error.absolute + extra.absolute
-    if ulps == 0.5 and absolute == 0.0:
-        if not (target.keeps_chains_wide and fmt.bits < 32):
-            return fmt.round_nearest(low), fmt.round_nearest(high)
-        ulps = 0.0
-    if ulps or absolute:
-        padded_low = low - (ulps * fmt.quantum(low) + absolute)
-        padded_high = high + (ulps * fmt.quantum(high) + absolute)
-        if absolute <= FLOAT32.smallest_normal:
-            # An error in units of the last place is relative, and underflow gives zero: no result is carried across it.
-            padded_low = np.where(low >= 0, np.maximum(padded_low, 0.0), padded_low)
-            padded_high = np.where(high <= 0, np.minimum(padded_high, 0.0), padded_high)
-        low, high = padded_low, padded_high
-    return fmt.round_down(low), fmt.round_up(high)
-
-
-_NO_EXTRA = FunctionError()
-
-
-def flushed(low: Array, high: Array, fmt: Format) -> tuple[Array, Array]:
-    """Bounds of values that become zero, or may, where they lie below the smallest normal number."""
-    low = np.where((low > 0) & (low < fmt.smallest_normal), 0.0, low)
-    high = np.where((high < 0) & (high > -fmt.smallest_normal), 0.0, high)
-    return low, high
-
-
 def _wrap(x: Range) -> Range:
     """Integer results that leave their format wrap around: any value of the format."""
     # The largest 64-bit integers are no float64 numbers: a bound at the number above them may stand for one that wraps.
@@ -509,6 +565,8 @@ def _wrap(x: Range) -> Range:
 
 def _cut_overflow(call: Call, x: Range) -> Range:
     fmt = x.format
+    if not x.low.size or (x.high.max() <= fmt.high and x.low.min() >= fmt.low):
+        return x
     nonempty = x.low <= x.high
     above, below = (x.high > fmt.high) & nonempty, (x.low < fmt.low) & nonempty
     if not (above.any() or below.any()):

@@ -96,7 +96,7 @@ class Hinge(NamedTuple):
 class Form:
     """The elements of one tensor as an affine form. Immutable."""
 
-    __slots__ = ("_maxima", "centre", "is_related", "shape", "terms")
+    __slots__ = ("_excesses", "centre", "is_related", "shape", "terms")
 
     def __init__(self, shape: Sizes, centre: Field, terms: Mapping[Key, Field], *, is_related: bool = False) -> None:
         self.shape = shape
@@ -104,8 +104,8 @@ class Form:
         self.terms = terms
         #: Whether terms met that are not independent: only then can the form know more than the intervals it is made from.
         self.is_related = is_related
-        #: Symbols of max(this - other, 0) that were made before, by the other form.
-        self._maxima: dict[Form | None, Symbol] = {}
+        #: max(this - other, 0) where it was asked for before, by the other form (None: zero) and the shape of both.
+        self._excesses: dict[tuple[Form | None, Sizes], Form] = {}
 
     @classmethod
     def symbol(cls, symbol: Symbol) -> Form:
@@ -228,17 +228,22 @@ class Form:
             form = form.viewed(step)
         return form
 
-    def maximum(self, other: Form | None, make: Callable[[], tuple[Form, Range]]) -> Symbol:
-        """The symbol of max(this - other, 0), other than before made from the form and the bounds of the difference."""
-        known = self._maxima.get(other)
+    def excess(self, other: Form | None, shape: Sizes, make: Callable[[], tuple[Form, Range]]) -> Form:
+        """max(this - other, 0) of that shape; on the first call from the form and the bounds of the difference."""
+        known = self._excesses.get((other, shape))
         if known is None:
-            form, difference = make()
+            argument, difference = make()
             low, high = difference.low, difference.high
-            shape = form.shape
-            known = Symbol(shape, difference.replace(np.maximum(low, 0.0), np.maximum(high, 0.0), None))
-            rest = Symbol(shape, difference.replace(np.maximum(-high, 0.0), np.maximum(-low, 0.0), None))
-            known.hinge = Hinge(form, rest)
-            self._maxima[other] = known
+            if bool((low >= 0).all()):
+                known = argument
+            elif bool((high <= 0).all()):
+                known = Form(argument.shape, ZERO, {})
+            else:
+                symbol = Symbol(argument.shape, difference.replace(np.maximum(low, 0.0), np.maximum(high, 0.0), None))
+                rest = Symbol(argument.shape, difference.replace(np.maximum(-high, 0.0), np.maximum(-low, 0.0), None))
+                symbol.hinge = Hinge(argument, rest)
+                known = Form.symbol(symbol)
+            self._excesses[other, shape] = known
         return known
 
 

@@ -22,6 +22,7 @@ from tensorproof.ranges.range import (
     align,
     flags_of,
 )
+from tensorproof.ranges.silence import is_silent, silence
 
 Unary = Callable[[Array], Array]
 Binary = Callable[[Array, Array], Array]
@@ -38,25 +39,27 @@ def piecewise(x: Range, function: Unary, critical: Sequence[float], format: Form
 
     Critical points are minima, maxima, and both sides of a jump.
     """
-    with np.errstate(all="ignore"):
-        low, high = x.low, x.high
-        ends = function(low), function(high)
-        result_low, result_high = np.minimum(*ends), np.maximum(*ends)
-        for point in critical:
-            inside = (low < point) & (point < high)
-            if inside.any():
-                value = function(np.asarray(point, np.float64))
-                result_low = np.where(inside, np.minimum(result_low, value), result_low)
-                result_high = np.where(inside, np.maximum(result_high, value), result_high)
-        special: Flags | None = None
-        if x.has_special:
-            empty = low > high
-            result_low, result_high = np.where(empty, np.inf, result_low), np.where(empty, -np.inf, result_high)
-            special = x.special & np.uint8(NAN)
-            for bit, argument in ((POSITIVE_INFINITY, np.inf), (NEGATIVE_INFINITY, -np.inf)):
-                here = (x.special & bit) != 0
-                image = function(np.asarray(argument, np.float64))
-                result_low, result_high, special = _add_point(here, image, result_low, result_high, special)
+    if not is_silent():
+        with silence():
+            return piecewise(x, function, critical, format)
+    low, high = x.low, x.high
+    at_low, at_high = function(low), function(high)
+    result_low, result_high = np.minimum(at_low, at_high), np.maximum(at_low, at_high)
+    for point in critical:
+        inside = (low < point) & (point < high)
+        if inside.item() if inside.size == 1 else inside.any():
+            value = function(np.asarray(point, np.float64))
+            result_low = np.where(inside, np.minimum(result_low, value), result_low)
+            result_high = np.where(inside, np.maximum(result_high, value), result_high)
+    special: Flags | None = None
+    if x.has_special:
+        empty = low > high
+        result_low, result_high = np.where(empty, np.inf, result_low), np.where(empty, -np.inf, result_high)
+        special = x.special & np.uint8(NAN)
+        for bit, argument in ((POSITIVE_INFINITY, np.inf), (NEGATIVE_INFINITY, -np.inf)):
+            here = (x.special & bit) != 0
+            image = function(np.asarray(argument, np.float64))
+            result_low, result_high, special = _add_point(here, image, result_low, result_high, special)
     return x.replace(result_low, result_high, special, format)
 
 
@@ -74,13 +77,15 @@ def binary(a: Range, b: Range, kernel: Kernel, function: Binary, format: Format 
     `kernel` bounds it on boxes of finite values; `function` is the function itself, used where an operand may be special.
     For a special operand the result may depend on the sign of the other one, on zero and on one, and on nothing else.
     """
+    if not is_silent():
+        with silence():
+            return binary(a, b, kernel, function, format)
     aligned = align(a, b)
     (la, lb), (ha, hb) = aligned.lows, aligned.highs
-    with np.errstate(all="ignore"):
-        low, high = kernel(la, ha, lb, hb)
-        if not (a.has_special or b.has_special):
-            return aligned.result(format or a.format, low, high)
-        low, high, special = _binary_specials(aligned, function, low, high)
+    low, high = kernel(la, ha, lb, hb)
+    if not (a.has_special or b.has_special):
+        return aligned.result(format or a.format, low, high)
+    low, high, special = _binary_specials(aligned, function, low, high)
     return aligned.result(format or a.format, low, high, special)
 
 
@@ -118,6 +123,12 @@ def corners(function: Binary) -> Kernel:
     """A kernel for functions that are monotone in each argument: the extremes over a box stand at its corners."""
 
     def kernel(la: Array, ha: Array, lb: Array, hb: Array) -> tuple[Array, Array]:
+        if function is product and la.size == ha.size == lb.size == hb.size == 1:
+            ends = [a * b if a and b else 0.0 for a in (la.item(), ha.item()) for b in (lb.item(), hb.item())]
+            # A sum that is a number has no NaN among its terms.
+            if sum(ends) - sum(ends) == 0.0:
+                shape = (1,) * max(la.ndim, lb.ndim)
+                return np.full(shape, min(ends)), np.full(shape, max(ends))
         values = function(la, lb), function(la, hb), function(ha, lb), function(ha, hb)
         return (
             np.minimum(np.minimum(values[0], values[1]), np.minimum(values[2], values[3])),
@@ -139,7 +150,11 @@ def increasing(function: Binary) -> Kernel:
 def product(a: Array, b: Array) -> Array:
     """a * b with 0 * inf = 0: as a bound, an infinite factor stands for "arbitrarily large", never for infinity itself."""
     result = a * b
-    return np.where((a == 0) | (b == 0), 0.0, result)
+    # Only 0 * inf is NaN. An infinite bound is rare, and NaN itself is none.
+    unclear = result != result
+    if unclear.item() if unclear.size == 1 else unclear.any():
+        return np.where((a == 0) | (b == 0), 0.0, result)
+    return result
 
 
 __all__ = ["INFINITIES", "binary", "corners", "increasing", "monotone", "piecewise", "product"]

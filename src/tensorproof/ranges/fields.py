@@ -163,3 +163,14 @@ def _product(a: Array, b: Array, towards: float) -> Array:
     result = np.where((a == 0) | (b == 0), 0.0, result)
     lost = np.isnan(result) | (result == -towards)
     return np.where(lost, towards, result)
+
+
+def larger(a: Field, b: Field) -> Field:
+    """The larger of two numbers."""
+    shape, grid, (la, ha), (lb, hb) = _aligned(a, b)
+    return field(shape, grid, np.maximum(la, lb), np.maximum(ha, hb))
+
+
+def smaller(a: Field, b: Field) -> Field:
+    """The smaller of two numbers."""
+    return negated(larger(negated(a), negated(b)))

@@ -138,4 +138,5 @@ def expand_array(array: npt.NDArray[Any], grid: Grid, shape: Sequence[int]) -> n
     for axis, cuts in enumerate(grid):
         if cuts is not None and len(cuts) - 1 != shape[axis]:
             array = np.repeat(array, np.diff(cuts), axis=axis)
-    return np.broadcast_to(array, tuple(shape))
+    sizes = tuple(shape)
+    return array if array.shape == sizes else np.broadcast_to(array, sizes)

@@ -12,30 +12,32 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-import numpy as np
-
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import FLOAT32, Format
-from tensorproof.graph import Graph, Model
-from tensorproof.ranges.containers import Abstract, anything_like, includes, join, same, truth, widen
+from tensorproof.graph import Graph
+from tensorproof.ranges.containers import Abstract, anything_like, includes, join, same, truth
 from tensorproof.ranges.grid import Size, Span
+from tensorproof.ranges.growth import filled_like, find_growth
 from tensorproof.ranges.propagate import NO_ROOTS, Flow, Propagation, Roots
-from tensorproof.ranges.range import Range, align
+from tensorproof.ranges.range import Range
 from tensorproof.ranges.slices import joined, spread, stacked
+from tensorproof.ranges.widening import Widening
 
 #: Iterations that are evaluated one by one where their number is not known, and where it is.
 FEW, MANY = 16, 512
-#: Evaluations of nodes that an outermost loop may cost before it (and all loops inside) goes for the fixpoint.
-NODE_BUDGET = 8_000
+#: Evaluations of nodes that an outermost loop may cost before it (and all loops inside) goes for the fixpoint; in a first
+#: pass, which comes back with more where that is not enough.
+NODE_BUDGET, FIRST_BUDGET = 8_000, 2_000
 #: Passes with thresholds, with one jump to the ends of the format, with no knowledge, before the search is given up.
 GENTLE, DRASTIC, LAST = 20, 30, 40
-#: Descending passes after the fixpoint is found.
-NARROWING = 2
+#: Descending passes after the fixpoint is found, at most, and where nothing more may be spent.
+NARROWING, LEAST_NARROWING = 8, 2
+#: The iteration of the search for a fixpoint at which the states so far are extrapolated to their limit.
+EXTRAPOLATING = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Trips:
-    """How often a loop runs by its count alone; infinite where nothing but the condition ends it."""
+    """How often a loop runs by its count; `low` is infinite where nothing but the condition ends it, after at most `high`."""
 
     low: float
     high: float
@@ -43,11 +45,21 @@ class Trips:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one iteration gives: the condition to go on (None: always), the next state, and the elements of scan outputs."""
+    """What one iteration gives: the condition to go on (None: always), the next state, and the elements of scan outputs.
+
+    `going` and `stopped` are the state where the condition holds and where it does not: narrower, by what it compares.
+    """
 
     condition: Flow | None
     state: list[Flow]
     pieces: list[Flow]
+    going: list[Flow]
+    stopped: list[Flow]
+
+    def bare(self) -> Outcome:
+        """The same bounds for the iterations that follow: nothing that relates values of one iteration."""
+        state, going, stopped = ([_bare(flow) for flow in flows] for flows in (self.state, self.going, self.stopped))
+        return Outcome(self.condition, state, self.pieces, going, stopped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +86,26 @@ class _Side:
         self.states: list[list[Abstract]] = []
         self.low, self.high = math.inf, 0.0
 
-    def leave(self, first: int, last: float, state: list[Abstract], may: tuple[bool, bool]) -> None:
-        """The state after `first` to `last` iterations, which may be followed by one more, or be the last."""
+    def leave(self, first: int, last: float, state: list[Abstract], stopped: list[Abstract], may: tuple[bool, bool]) -> None:
+        """The state after `first` to `last` iterations, which may be followed by one more, or be the last.
+
+        `stopped` is the state where the condition says stop.
+        """
         if not self.alive:
             return
         may_go, may_stop = may
         last = min(last, self.trips.high)
         earliest = first if may_stop else max(first, self.trips.low)
         if earliest <= last:
-            self.states.append(state)
+            self.states.append(state if math.isfinite(self.trips.low) and last >= self.trips.low else stopped)
             self.low, self.high = min(self.low, earliest), max(self.high, last)
         self.alive = may_go and last < self.trips.high
 
 
 class Iteration:
-    """One loop. `offsets` are the positions of the first state among the body's inputs and among its outputs;
-    `ignores_condition` says that a runtime that keeps to the standard runs on where the body says stop.
+    """One loop. `offsets` are the positions of the first state among the body's inputs and among its outputs; `start` is
+    the state before the first iteration; `ignores_condition` says that a runtime that keeps to the standard runs on where
+    the body says stop.
     """
 
     def __init__(
@@ -98,8 +114,7 @@ class Iteration:
         body: Graph,
         step: Step,
         offsets: tuple[int, int],
-        state: Sequence[Flow],
-        condition: Flow | None,
+        start: Outcome,
         clean: Trips,
         actual: Trips,
         *,
@@ -116,14 +131,15 @@ class Iteration:
         self.pieces: list[Piece] = []
         self.roots = roots
         #: The roots of each state over all exits.
-        self.exit_roots: list[Roots] = [NO_ROOTS] * len(state)
+        self.exit_roots: list[Roots] = [NO_ROOTS] * len(start.state)
         self.ignores_condition = ignores_condition
-        self.accumulators = find_accumulators(body, offsets, len(state))
+        self.growth = find_growth(body, offsets, len(start.state))
         outermost = run.allowance is None
         if outermost:
-            run.allowance = run.evaluations + NODE_BUDGET
+            budget = FIRST_BUDGET if run.abstraction.weights == "channel" else NODE_BUDGET
+            run.allowance = run.evaluations + budget
         try:
-            self.state = self._iterate(list(state), condition)
+            self.state = self._iterate(start)
         finally:
             if outermost:
                 run.allowance = None
@@ -158,22 +174,30 @@ class Iteration:
 
     # -- iteration --------------------------------------------------------------------------------------------------
 
-    def _iterate(self, state: list[Flow], condition: Flow | None) -> list[Flow]:
+    def _iterate(self, current: Outcome) -> list[Flow]:
         first, last, evaluated = 0, 0.0, 0
-        while self._leave(first, last, state, condition):
+        while self._leave(first, last, current):
             k = int(last)
-            if not self._affordable(k, evaluated, condition):
-                self._fixpoint(k, state, condition)
+            if not self._affordable(k, evaluated, current.condition):
+                current = self._fixpoint(k, current)
                 break
-            outcome = self._run(k, k, state, condition)
+            outcome = self._run(k, k, current.going, current.condition)
             evaluated += 1
-            settled = all(_same(a, b) for a, b in zip(state, outcome.state, strict=True))
-            settled = settled and (condition is None or outcome.condition is None or _same(condition, outcome.condition))
+            settled = self._settled(current, outcome)
+            if settled and any(map(_is_related, current.going)):
+                # What relates the elements of this state need not hold for the next: once more without it.
+                outcome, settled = outcome.bare(), False
             until = self.steady(k) if settled else k + 1.0
             self.pieces.append(Piece(outcome.pieces, k, until))
-            state, condition = outcome.state, outcome.condition
+            current = outcome.bare() if settled else outcome
             first, last = k + 1, until
-        return self._exits(state)
+        return self._exits(current.state)
+
+    def _settled(self, before: Outcome, after: Outcome) -> bool:
+        """Whether the next iteration starts from the same ranges as the one that has just run."""
+        if not all(_same(a, b) for a, b in zip(before.going, after.going, strict=True)):
+            return False
+        return before.condition is None or after.condition is None or _same(before.condition, after.condition)
 
     def _run(self, first: int, last: float, state: Sequence[Flow], condition: Flow | None) -> Outcome:
         # Once clean values would have ended the loop, only a root that fired can have kept it going.
@@ -181,12 +205,15 @@ class Iteration:
         with blame:
             return self.step(first, last, state, condition)
 
-    def _leave(self, first: int, last: float, state: Sequence[Flow], condition: Flow | None) -> bool:
-        if condition is not None:
-            self.roots = self.roots | condition.roots
-        self.exit_roots = [roots | flow.roots for roots, flow in zip(self.exit_roots, state, strict=True)]
-        self.clean.leave(first, last, [flow.clean for flow in state], self._may(condition and condition.clean))
-        self.actual.leave(first, last, [flow.actual for flow in state], self._may(condition and condition.actual))
+    def _leave(self, first: int, last: float, at: Outcome) -> bool:
+        if at.condition is not None:
+            self.roots = self.roots | at.condition.roots
+        self.exit_roots = [roots | flow.roots for roots, flow in zip(self.exit_roots, at.state, strict=True)]
+        stopped = at.state if self.ignores_condition else at.stopped
+        ends = [flow.clean for flow in at.state], [flow.clean for flow in stopped]
+        self.clean.leave(first, last, *ends, self._may(at.condition and at.condition.clean))
+        ends = [flow.actual for flow in at.state], [flow.actual for flow in stopped]
+        self.actual.leave(first, last, *ends, self._may(at.condition and at.condition.actual))
         return self.clean.alive or self.actual.alive
 
     def _may(self, condition: Abstract | None) -> tuple[bool, bool]:
@@ -201,7 +228,7 @@ class Iteration:
         if left <= 0:
             return evaluated < 2
         trips = self.actual.trips.high - k
-        decided = condition is not None and math.isinf(trips) and not all(self._may(condition.actual))
+        decided = condition is not None and math.isinf(self.actual.trips.low) and not all(self._may(condition.actual))
         if decided or (trips <= MANY and trips * self.cost <= left):
             return evaluated < MANY
         return evaluated < FEW
@@ -222,189 +249,106 @@ class Iteration:
 
     # -- fixpoint ---------------------------------------------------------------------------------------------------
 
-    def _fixpoint(self, k: int, start: Sequence[Flow], condition: Flow | None) -> None:
+    def _fixpoint(self, k: int, before: Outcome) -> Outcome:
+        """All iterations from `k` on at once: a state that holds at the head of each of them."""
         last = max(self.clean.trips.high, self.actual.trips.high) - 1
+        start = before.bare().going
         with self.run.unrecorded():
-            state, condition = self._ascend(k, last, start, condition)
-            for _ in range(NARROWING):
-                outcome = self._later(k, last, start, state, condition)
-                state = [a.join(b) for a, b in zip(start, outcome.state)]
-            sums = self._later(k, last, start, state, condition).state
+            state, condition = self._ascend(k, last, start, before.condition)
+            state = self._narrowed(k, last, start, state, condition)
+            ends = self._later(k, last, start, state, condition, last - k + 1)
         outcome = self._run(k, last, state, condition)
-        ends = [sums[i] if i in self.accumulators else flow for i, flow in enumerate(outcome.state)]
+        counted = {growth.state for growth in self.growth}
+        sums = [ends.state[i] if i in counted else flow for i, flow in enumerate(outcome.state)]
+        stopped = [ends.stopped[i] if i in counted else flow for i, flow in enumerate(outcome.stopped)]
+        outcome = Outcome(outcome.condition, sums, outcome.pieces, outcome.going, stopped).bare()
         self.pieces.append(Piece(outcome.pieces, k, math.inf))
-        self._leave(k + 1, math.inf, ends, outcome.condition)
+        self._leave(k + 1, math.inf, outcome)
+        return outcome
 
-    def _later(self, k: int, last: float, start: Sequence[Flow], state: Sequence[Flow], condition: Flow | None) -> Outcome:
-        """What holds after any number of iterations on a state; sums that only grow by what is added are counted out."""
+    def _narrowed(self, k: int, last: float, start: Sequence[Flow], state: list[Flow], condition: Flow | None) -> list[Flow]:
+        """The state of a fixpoint after some more iterations: each holds, since the one before did."""
+        assert self.run.allowance is not None
+        for count in range(NARROWING):
+            if count >= LEAST_NARROWING and self.run.evaluations > self.run.allowance:
+                break
+            outcome = self._later(k, last, start, state, condition, last - k)
+            newer = [a.join(b) for a, b in zip(start, outcome.going)]
+            if all(_same(a, b) for a, b in zip(state, newer)):
+                break
+            state = newer
+        return state
+
+    def _later(
+        self, k: int, last: float, start: Sequence[Flow], state: Sequence[Flow], condition: Flow | None, times: float
+    ) -> Outcome:
+        """What holds after 1 to `times` iterations, one of which starts from `state`; growth by itself is counted out."""
         outcome = self._run(k, last, state, condition)
-        if not math.isfinite(last):
+        if not (math.isfinite(times) and times >= 1.0):
             return outcome
-        for index in self.accumulators:
-            empty = list(state)
-            empty[index] = _zeros_like(state[index])
-            added = self._run(k, last, empty, condition).state[index]
-            total = accumulated(start[index], added, last - k + 1, wide=self.run.target.keeps_chains_wide)
-            after = outcome.state[index]
-            if total is not None and after.actual is not after.clean:
+        for growth in self.growth:
+            index = growth.state
+            neutral = list(state)
+            neutral[index] = filled_like(state[index], growth.neutral)
+            change = self._run(k, last, neutral, condition).state[index]
+            total = growth.after(start[index], change, times, wide=self.run.target.keeps_chains_wide)
+            if total is None:
+                continue
+            for flows in (outcome.state, outcome.going, outcome.stopped):
+                after = flows[index]
                 # What a sum that overflows gives is not seen by adding to zero.
-                outcome.state[index] = Flow(total.clean, after.actual, after.roots | total.roots)
-            elif total is not None:
-                outcome.state[index] = total
+                same_sides = after.actual is after.clean
+                flows[index] = _meeting(after, total) if same_sides else Flow(total.clean, after.actual, after.roots | total.roots)
         return outcome
 
     def _ascend(self, k: int, last: float, start: Sequence[Flow], condition: Flow | None) -> tuple[list[Flow], Flow | None]:
+        """A state from which an iteration leads back into it, and the condition that then holds."""
+        widening = Widening(self.run.model, self.body)
         state = list(start)
-        steps: dict[Format, list[float]] = {}
-        constants = body_constants(self.run.model, self.body)
+        chain: list[list[Flow]] = [state]
         for count in range(LAST):
-            outcome = self._later(k, last, start, state, condition)
-            newer = outcome.state
+            outcome = self._later(k, last, start, state, condition, last - k)
+            newer = outcome.going
             stable = all(_covers(a, b) for a, b in zip(state, newer, strict=True))
             if condition is not None and outcome.condition is not None:
                 stable = stable and _covers(condition, outcome.condition)
                 condition = condition.join(outcome.condition)
             if stable:
                 return state, condition
-            if count < DRASTIC:
-                drastic = count >= GENTLE
-                state = [_widened(a, b, steps, constants, drastic) for a, b in zip(state, newer)]
+            if count < EXTRAPOLATING:
+                state = [a.join(b) for a, b in zip(state, newer)]
+                chain.append(state)
+                if len(chain) > EXTRAPOLATING:
+                    state = [widening.extrapolated(a, b, c) for a, b, c in zip(*chain)]
+            elif count < DRASTIC:
+                state = [widening.widened(a, b, drastic=count >= GENTLE) for a, b in zip(state, newer)]
             else:
                 state = [_forgotten(a.join(b)) for a, b in zip(state, newer)]
         raise NotAnalysed("the ranges of the loop do not come to rest")
 
 
-def find_accumulators(body: Graph, offsets: tuple[int, int], states: int) -> tuple[int, ...]:
-    """The states s with s = s + g, or s - g, where g does not depend on s."""
-    producers = {number: node for node in body.nodes for number in node.outputs}
-
-    def origin(number: int) -> int:
-        node = producers.get(number)
-        return origin(node.inputs[0]) if node is not None and node.label == "Identity" else number
-
-    found: list[int] = []
-    for index in range(states):
-        number = body.inputs[offsets[0] + index]
-        node = producers.get(origin(body.outputs[offsets[1] + index]))
-        if node is None or node.label not in ("Add", "Sub"):
-            continue
-        first, second = node.inputs
-        if node.label == "Add" and origin(first) != number:
-            first, second = second, first
-        if origin(first) == number and second not in _dependent(body, number):
-            found.append(index)
-    return tuple(found[:4])
+def _is_related(flow: Flow) -> bool:
+    """Whether more is known of a value than the bounds of its elements."""
+    values = flow.clean, flow.actual
+    return any(isinstance(x, Range) and (x.norm is not None or x.form is not None) for x in values)
 
 
-def _dependent(graph: Graph, number: int) -> set[int]:
-    """All values of a graph that depend on one of them."""
-    reached = {number}
-    for node in graph.nodes:
-        reads = set(node.inputs)
-        for sub in node.subgraphs():
-            reads.update(sub.outputs)
-            for inner in sub.walk():
-                reads.update(inner.inputs)
-                reads.update(*(s.outputs for s in inner.subgraphs()))
-        if reads & reached:
-            reached.update(node.outputs)
-    return reached
+def _bare(flow: Flow) -> Flow:
+    def bare(value: Abstract) -> Abstract:
+        return value.bare() if isinstance(value, Range) else value
+
+    clean = bare(flow.clean)
+    return Flow(clean, clean if flow.actual is flow.clean else bare(flow.actual), flow.roots)
 
 
-def _zeros_like(flow: Flow) -> Flow:
-    def zeros(value: Abstract) -> Abstract:
-        return Range.uniform(value.shape, value.format, 0.0, 0.0) if isinstance(value, Range) else value
-
-    clean = zeros(flow.clean)
-    return Flow(clean, clean if flow.actual is flow.clean else zeros(flow.actual), flow.roots)
-
-
-def accumulated(start: Flow, added: Flow, times: float, *, wide: bool) -> Flow | None:
-    """start + a sum of 1 to `times` numbers, each rounded; None where the shapes do not stay the same.
-
-    `wide` says that sums of 16-bit numbers may be kept in float32.
-    """
-    clean = _accumulated(start.clean, added.clean, times, wide)
-    if clean is None:
-        return None
-    roots = start.roots | added.roots
-    if start.actual is start.clean and added.actual is added.clean:
-        return Flow(clean, clean, roots)
-    actual = _accumulated(start.actual, added.actual, times, wide)
-    return None if actual is None else Flow(clean, actual, roots)
-
-
-def _accumulated(start: Abstract, added: Abstract, times: float, wide: bool) -> Range | None:
-    if not isinstance(start, Range) or not isinstance(added, Range) or start.shape != added.shape:
-        return None
-    format = start.format
-    if start.has_special or added.has_special or format.kind not in ("float", "int"):
-        return None
-    aligned = align(start, added)
-    (low, low_added), (high, high_added) = aligned.lows, aligned.highs
-    magnitude = np.maximum(np.abs(low), np.abs(high))
-    if (magnitude > max(format.high, -format.low)).any():
-        return None
-    up, down = np.maximum(high_added, 0.0), np.maximum(-low_added, 0.0)
-    # At least one number is added.
-    low = low + np.where(low_added > 0.0, low_added, 0.0) - times * down
-    high = high + np.where(high_added < 0.0, high_added, 0.0) + times * up
-    if format.is_float:
-        # n roundings: (1 + u)^n - 1 of all that is added. A number that is 2^(p + 1) times an addend absorbs it.
-        reach = np.maximum(up, down)
-        roundoff = format.unit_roundoff + 2.0**-53
-        error = (magnitude + times * reach) * np.expm1(times * np.log1p(roundoff)) * (1.0 + 2.0**-40)
-        digits = FLOAT32.digits if wide and format.bits < FLOAT32.bits else format.digits
-        most = np.maximum(magnitude, np.ldexp(reach, digits + 1)) * (1.0 + 2.0 ** (2 - format.digits))
-        least, most = np.maximum(low - error, -most), np.minimum(high + error, most)
-        # Adding what is not negative never makes a sum smaller, however it is rounded.
-        low, high = np.where(low_added >= 0.0, aligned.lows[0], least), np.where(high_added <= 0.0, aligned.highs[0], most)
-        low, high = format.round_down(low), format.round_up(high)
-    outside = (low < format.low) | (high > format.high)
-    if format.is_integer:
-        low, high = np.where(outside, format.low, low), np.where(outside, format.high, high)
-    return aligned.result(format, np.clip(low, format.low, format.high), np.clip(high, format.low, format.high))
-
-
-def body_constants(model: Model, body: Graph) -> list[float]:
-    """The numbers that stand in a body: where widening may stop."""
-    found: set[float] = set()
-    for node in body.walk():
-        for number in node.inputs:
-            array = model.constants.get(number)
-            if array is not None and array.size <= 16 and array.dtype.kind not in "OUSc":
-                found.update(float(v) for v in array.reshape(-1) if np.isfinite(v))
-    return sorted(found)[:64]
-
-
-def _thresholds(format: Format, constants: Sequence[float]) -> list[float]:
-    """Zero, one, the body's constants, and powers of 16 up to the end of the format."""
-    powers: list[float] = []
-    power = 16.0
-    while power < format.high:
-        powers.append(power)
-        power *= 16.0
-    return [0.0, 1.0, *constants, *powers]
-
-
-def _widened(older: Flow, newer: Flow, steps: dict[Format, list[float]], constants: Sequence[float], drastic: bool) -> Flow:
-    def wider(a: Abstract, b: Abstract) -> Abstract:
-        format = _format(b)
-        if format is not None and format not in steps:
-            steps[format] = _thresholds(format, constants)
-        return widen(a, b, [] if format is None else steps[format], drastic=drastic)
-
-    clean = wider(older.clean, newer.clean)
-    if older.actual is older.clean and newer.actual is newer.clean:
-        return Flow(clean, clean, older.roots | newer.roots)
-    return Flow(clean, wider(older.actual, newer.actual), older.roots | newer.roots)
-
-
-def _format(value: Abstract) -> Format | None:
-    if isinstance(value, Range):
-        return value.format
-    inner = getattr(value, "element", None) or getattr(value, "value", None)
-    return None if inner is None else _format(inner)
+def _meeting(after: Flow, total: Flow) -> Flow:
+    """Two bounds of the same state: what was counted out, and where its condition narrowed it."""
+    if not isinstance(after.clean, Range) or not isinstance(total.clean, Range) or total.actual is not total.clean:
+        return total
+    if after.clean.shape != total.clean.shape:
+        return total
+    clean = after.clean.meet(total.clean)
+    return Flow(clean, clean, after.roots | total.roots)
 
 
 def _forgotten(flow: Flow) -> Flow:

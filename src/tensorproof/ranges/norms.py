@@ -9,30 +9,63 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorproof.formats import Array
 from tensorproof.ranges.grid import Shape, largest
 from tensorproof.ranges.range import Range
-from tensorproof.ranges.spectral import largest_sigma
-from tensorproof.ranges.weights import channels, extents_along, is_large
+from tensorproof.ranges.spectral import sigma
+from tensorproof.ranges.weights import channels, is_large
 
 #: More than the relative rounding errors of any sum of squares made here.
 PAD = 1.0 + 2.0**-30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """Vectors that are W^T x plus something: parts of them are products with some of the columns of W.
+
+    |x| is at most `length`, what is added at most `extra` long. Heads of attention are such parts.
+    """
+
+    matrix: npt.NDArray[Any]
+    length: float
+    extra: float
+    spectral: bool
+
+    def bound(self, size: int) -> float:
+        """The norm of any `size` elements in a row, counted from a multiple of `size` on."""
+        columns = channels(self.matrix, (0,)).norm.reshape(-1, size)
+        longest = float(root_of_squares(columns, 1, np.ones(size)).max())
+        if self.spectral:
+            starts = range(0, self.matrix.shape[1], size)
+            longest = min(longest, max(sigma(self.matrix[:, start : start + size]) for start in starts))
+        return (times(longest, self.length) + self.extra) * PAD
+
+    def scaled(self, factor: float) -> Parts:
+        """The same after every element grew by at most this factor."""
+        return replace(self, length=times(self.length, factor), extra=times(self.extra, factor))
+
+    def plus(self, extra: float) -> Parts:
+        """The same after a vector of at most this length was added."""
+        return replace(self, extra=(self.extra + extra) * PAD)
 
 
 @dataclass(frozen=True, slots=True)
 class Norm:
     """Along `axis` (counted from 0), every vector of the tensor has a Euclidean norm of at most `bound`.
 
-    The absolute values of its elements sum to at most `total` (rows of a softmax: 1), where that is known.
+    The absolute values of its elements sum to at most `total` (rows of a softmax: 1), where that is known. `parts` knows
+    more about parts of the vectors.
     """
 
     axis: int
     bound: float
     total: float = math.inf
+    parts: Parts | None = None
 
     def tighten(self, x: Range) -> Range:
         """The same range where no element is larger than the norm; the range keeps its norm."""
@@ -40,6 +73,8 @@ class Norm:
         if not reach < np.inf:
             return x
         low, high = x.low, x.high
+        if low.size == 1 and low.item() >= -reach and high.item() <= reach:
+            return x
         if (high > reach).any() or (low < -reach).any():
             empty = low > high
             low, high = np.clip(low, -reach, reach), np.clip(high, -reach, reach)
@@ -54,18 +89,21 @@ class Norm:
         assert x.shape is not None
         length = largest(x.shape[self.axis])
         if length is None:
-            return None if absolute else replace(self, bound=self.bound * (1.0 + relative), total=self.total * (1.0 + relative))
+            return None if absolute else self.scaled(1.0 + relative)
         return self.scaled(1.0 + relative).plus(absolute, length)
 
     def scaled(self, factor: float) -> Norm:
         """The norm of vectors whose elements grew by at most this factor."""
-        return Norm(self.axis, times(self.bound, factor), times(self.total, factor))
+        parts = None if self.parts is None else self.parts.scaled(factor)
+        return Norm(self.axis, times(self.bound, factor), times(self.total, factor), parts)
 
     def plus(self, absolute: float, length: int) -> Norm:
         """The norm of vectors whose elements moved by at most `absolute`."""
         if not absolute:
             return self
-        return Norm(self.axis, (self.bound + math.sqrt(length) * absolute) * PAD, (self.total + length * absolute) * PAD)
+        extra = math.sqrt(length) * absolute
+        parts = None if self.parts is None else self.parts.plus(extra)
+        return Norm(self.axis, (self.bound + extra) * PAD, (self.total + length * absolute) * PAD, parts)
 
     def on(self, axis: int) -> Norm:
         """The same bounds along an axis with another number."""
@@ -156,74 +194,3 @@ def broadcast_norm(x: Range, shape: Shape, axis: int) -> tuple[float, float]:
         reach = largest_magnitude(x)
         return times(reach, math.sqrt(length)), times(reach, length)
     return along(x, own), total_along(x, own)
-
-
-class Reach(NamedTuple):
-    """What norms say about products of matrices: bounds of the results and of the sums of their absolute terms."""
-
-    low: Array
-    high: Array
-    magnitude: Array
-
-
-def product_reach(a: Range, b: Range) -> Reach | None:
-    """Bounds of a @ b over the cells of rows and columns (stacks of matrices broadcast); None where norms say nothing.
-
-    |a . b| and all partial sums are at most |a|_2 |b|_2, and at most the sum of |a| times the largest |b|. Where rows are
-    not negative and sum to at most s, a . b lies between s min(b, 0) and s max(b, 0).
-    """
-    if a.has_special or b.has_special:
-        return None
-    magnitude = times_cells(cell_norms(a, -1), cell_norms(b, -2))
-    low, high = -magnitude, magnitude
-    total = total_along(a, -1)
-    if total < np.inf:
-        least, most = _extents(b, -2)
-        farthest = total * PAD * np.maximum(np.abs(least), np.abs(most))
-        magnitude = np.minimum(magnitude, farthest)
-        if bool((a.low >= 0).all()):
-            low = np.maximum(low, total * PAD * np.minimum(least, 0.0))
-            high = np.minimum(high, total * PAD * np.maximum(most, 0.0))
-    total = total_along(b, -2)
-    if total < np.inf:
-        magnitude = np.minimum(magnitude, total * PAD * np.maximum(*map(np.abs, _extents(a, -1))))
-    return Reach(np.maximum(low, -magnitude), np.minimum(high, magnitude), magnitude)
-
-
-def _extents(x: Range, axis: int) -> tuple[Array, Array]:
-    """The ends of all cells along an axis together, which keeps size 1."""
-    if x.array is not None and is_large(x.array):
-        low, high = extents_along(x.array, axis % x.rank)
-        return np.expand_dims(low, axis), np.expand_dims(high, axis)
-    return x.low.min(axis=axis, keepdims=True), x.high.max(axis=axis, keepdims=True)
-
-
-def times_cells(a: Array, b: Array) -> Array:
-    """Products of bounds over cells, rounded up; 0 * inf is 0."""
-    with np.errstate(invalid="ignore"):
-        result = a * b * PAD
-    return np.where((a == 0.0) | (b == 0.0), 0.0, result)
-
-
-def matrix_norm(w: Range, spectral: bool) -> float:
-    """A bound of the largest singular value of a matrix, or of each of a stack of them: Frobenius, or better if asked for."""
-    columns = cell_norms(w, -2)
-    cuts = w.grid[-1]
-    if w.has_special or not w.has_known_shape:
-        return math.inf
-    counts = np.array([float(w.sizes[-1])]) if cuts is None else np.diff(cuts).astype(np.float64)
-    if columns.shape[-1] != len(counts):
-        counts = np.array([float(w.sizes[-1])])
-    whole = root_of_squares(columns, -1, counts)
-    bound = float(whole.max()) if whole.size else 0.0
-    if spectral and w.array is not None and w.format.is_float and bound < math.inf:
-        bound = min(bound, largest_sigma(w.array))
-    return bound
-
-
-def mixed_norm(a: Range, b: Range) -> float:
-    """A bound on the norms of the rows of a @ b where b's rows have one: |sum_k a_k b_k| <= (sum |a_k|) max |b_k|."""
-    total = total_along(a, -1)
-    if not total < np.inf:
-        return math.inf
-    return times(total, along(b, -1))

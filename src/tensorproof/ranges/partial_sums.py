@@ -49,6 +49,16 @@ class Sums(NamedTuple):
             np.concatenate([p.nonpositive for p in parts], axis),
         )
 
+    def plus(self, low: Array, high: Array) -> Sums:
+        """The same sums with one more term each."""
+        return Sums(
+            self.low + low,
+            self.high + high,
+            self.magnitude + np.maximum(np.abs(low), np.abs(high)),
+            self.nonnegative & (low >= 0.0),
+            self.nonpositive & (high <= 0.0),
+        )
+
     def joined(self, axis: int) -> Sums:
         """The hull along one axis."""
         low, high, magnitude, nonnegative, nonpositive = self

@@ -7,9 +7,11 @@ those on clean operands; hazards that appear on actual operands only are consequ
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -17,11 +19,15 @@ from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import FLOAT32, Format
 from tensorproof.graph import ABSENT, Graph, Model, Node
 from tensorproof.idioms.claims import Claim, Fact, claims_of
-from tensorproof.operators.table import UNDEFINED, Bound, Call, Hazard, Operator, evaluate, find_operator, flushed
+from tensorproof.operators.table import UNDEFINED, Bound, Call, Hazard, Operator, evaluate, find_operator
+from tensorproof.ranges import costs
 from tensorproof.ranges.abstraction import PRECISE, Abstraction
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, join, with_special
 from tensorproof.ranges.grid import Shape, Span
+from tensorproof.ranges.guards import Guards
 from tensorproof.ranges.range import CELL_BUDGET, SPECIALS, Range
+from tensorproof.ranges.rounding import flushed
+from tensorproof.ranges.silence import silence
 from tensorproof.targets import Target
 
 
@@ -43,9 +49,9 @@ Roots = frozenset[int]
 NO_ROOTS: Roots = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Flow:
-    """What flows along an edge. `actual` is `clean` itself wherever no root lies before."""
+    """What flows along an edge. `actual` is `clean` itself wherever no root lies before. Never changed once it is made."""
 
     clean: Abstract
     actual: Abstract
@@ -62,9 +68,26 @@ class Flow:
         actual = clean if both_clean else join(self.actual, other.actual)
         return Flow(clean, actual, self.roots | other.roots)
 
+    def unrelated(self) -> Flow:
+        """The same bounds for a tensor of which nothing else is known to have the same elements."""
+        clean = _unrelated(self.clean)
+        return Flow(clean, clean if self.actual is self.clean else _unrelated(self.actual), self.roots)
+
     def behind(self, roots: Roots) -> Flow:
         """The same values, reached through these roots as well."""
         return self if roots <= self.roots else Flow(self.clean, self.actual, self.roots | roots)
+
+
+def _unrelated(value: Abstract) -> Abstract:
+    if not isinstance(value, Range):
+        return value
+    copy = value.bare()
+    copy.norm = value.norm
+    return copy
+
+
+def _no_hazards() -> list[Hazard]:
+    return []
 
 
 @dataclass(slots=True)
@@ -73,14 +96,14 @@ class Record:
 
     node: Node
     checkable: bool = False
-    hazards: list[Hazard] = field(default_factory=list[Hazard])
-    consequences: list[Hazard] = field(default_factory=list[Hazard])
+    hazards: list[Hazard] = field(default_factory=_no_hazards)
+    consequences: list[Hazard] = field(default_factory=_no_hazards)
     roots: Roots = NO_ROOTS
     not_analysed: str | None = None
 
     def add(self, hazards: Sequence[Hazard], consequences: Sequence[Hazard], roots: Roots) -> None:
         """Add what one more evaluation found. Hazards of the same rule and operand are one, whose bounds are joined."""
-        self.roots |= roots
+        self.roots = united(self.roots, roots)
         for hazard in hazards:
             _merge(self.hazards, hazard)
         for hazard in consequences:
@@ -99,7 +122,7 @@ def _merge(found: list[Hazard], hazard: Hazard) -> None:
     found.append(hazard)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Summary:
     """The hull of a value over all its cells, kept for reports after the range itself is freed."""
 
@@ -111,12 +134,10 @@ class Summary:
 
     @classmethod
     def of(cls, value: Abstract) -> Summary | None:
-        if isinstance(value, SequenceOf):
-            return None if value.element is None else cls.of(value.element)
-        if isinstance(value, OptionalOf):
-            return None if value.value is None else cls.of(value.value)
-        low, high = value.hull()
-        return cls(value.format, value.shape, low, high, value.any_special)
+        if isinstance(value, Range):
+            return cls(value.format, value.shape, *value.hull(), value.any_special)
+        inner = value.element if isinstance(value, SequenceOf) else value.value
+        return None if inner is None else cls.of(inner)
 
     def join(self, other: Summary) -> Summary:
         low, high = min(self.low, other.low), max(self.high, other.high)
@@ -158,7 +179,7 @@ class Propagation:
         if claims is None:
             claims = claims_of(model) if abstraction.idioms else {}
         self._claims = claims
-        self._fine = fine_values(model.graph) if abstraction.cells < CELL_BUDGET else frozenset[int]()
+        self._fine = fine_values(model.graph, claims) if abstraction.cells < CELL_BUDGET else frozenset[int]()
         self.target = target
         self.values: dict[int, Flow] = {}
         self.summaries: dict[int, Summary] = {}
@@ -167,6 +188,7 @@ class Propagation:
         self._recording = True
         self._blamed: Roots | None = None
         self._last_uses: dict[int, dict[int, list[int]]] = {}
+        self._costs = costs.current()
         self._keep = keep_ranges
         self._strict = strict
         self.kept: dict[int, Flow] = {}
@@ -175,6 +197,14 @@ class Propagation:
         self.evaluations = 0
         #: The number of evaluations up to which loops may go on one iteration at a time; None outside of loops.
         self.allowance: int | None = None
+        self._guards: Guards | None = None
+
+    @property
+    def guards(self) -> Guards:
+        """The facts behind the conditions of branches and loops, read off the graph on first use."""
+        if self._guards is None:
+            self._guards = Guards(self.model)
+        return self._guards
 
     @contextmanager
     def unrecorded(self) -> Generator[None]:
@@ -198,9 +228,13 @@ class Propagation:
         """The value with that number, constants made on first use."""
         flow = self.values.get(number)
         if flow is None:
-            flow = self.as_operand(self._constants(number))
+            flow = self._alone(self.as_operand(self._constants(number)))
             self.set(number, flow)
         return flow
+
+    def _alone(self, flow: Flow) -> Flow:
+        """A value at the border of a graph or of a loop: one range may stand for several tensors there."""
+        return flow.unrelated() if self.abstraction.values == "affine" else flow
 
     def as_operand(self, flow: Flow) -> Flow:
         """An input or constant as operators see it: subnormal numbers may be zero where the target flushes operands."""
@@ -229,37 +263,52 @@ class Propagation:
         if len(inputs) != len(graph.inputs):
             raise NotAnalysed(f"sub-graph {graph.name!r} takes {len(graph.inputs)} inputs, not {len(inputs)}")
         for number, flow in zip(graph.inputs, inputs):
-            self.set(number, flow)
+            self.set(number, self._alone(flow))
         last_use = self._last_uses.get(id(graph))
         if last_use is None:
-            last_use = self._last_uses[id(graph)] = _last_uses(graph, self._claims)
+            last_use = self._last_uses[id(graph)] = _last_uses(graph, self._claims, self._guards_of(graph))
+        evaluate_node = self._evaluate if self._costs is None else partial(self._evaluate_counted, self._costs)
         for position, node in enumerate(graph.nodes):
-            self._evaluate(node)
+            evaluate_node(node)
             self.evaluations += 1
             if self._progress is not None:
                 self._progress(self.evaluations)
             for number in last_use.get(position, ()):
                 self.values.pop(number, None)
-        return [self.read(number) for number in graph.outputs]
+        return [self._alone(self.read(number)) for number in graph.outputs]
+
+    def _guards_of(self, graph: Graph) -> Guards | None:
+        """The guards, if the graph may have any: none without sub-graphs."""
+        is_body = graph is not self.model.graph
+        return self.guards if is_body or any(True for node in graph.nodes for _ in node.subgraphs()) else None
+
+    def _evaluate_counted(self, counted: costs.Costs, node: Node) -> None:
+        before = counted.inside
+        counted.inside = 0.0
+        started = time.perf_counter()
+        self._evaluate(node)
+        taken = time.perf_counter() - started
+        flows = [self.values.get(number) for number in node.outputs]
+        cells = sum(flow.clean.low.size for flow in flows if flow is not None and isinstance(flow.clean, Range))
+        counted.add(node.label, taken - counted.inside, cells)
+        counted.inside = before + taken
 
     def _evaluate(self, node: Node) -> None:
         record = self._record(node)
         entry = find_operator(node.domain, node.op)
         operands = [None if number == ABSENT else self.read(number) for number in node.inputs]
-        roots = frozenset[int]().union(*(flow.roots for flow in operands if flow is not None))
+        roots = _roots_of(operands)
         if entry is None:
             record.checkable = True
             where = f"domain {node.domain}" if node.domain else "the ONNX standard at this version"
             self._give_up(node, record, roots, f"operator {node.label} of {where} is not in the table")
             return
-        floating = any(
-            isinstance(flow.clean, Range) and flow.clean.format.is_float for flow in operands if flow is not None
-        ) or any(self._declared_float(number) for number in node.outputs)
-        record.checkable = record.checkable or (entry.is_checkable and not entry.is_control and floating)
+        if not record.checkable and entry.is_checkable and not entry.is_control:
+            record.checkable = self._is_floating(node, operands)
         try:
             if entry.is_control:
-                results = entry.block(self, node, operands)
-                flows = [*results]
+                results = entry.block(self, node, [None if flow is None else self._alone(flow) for flow in operands])
+                flows = [self._alone(flow) for flow in results]
             else:
                 flows = self._apply(entry, node, operands, roots, record)
         except (NotAnalysed, UnknownShape) as reason:
@@ -281,30 +330,38 @@ class Propagation:
     def _apply(self, entry: Operator, node: Node, operands: Sequence[Flow | None], roots: Roots, record: Record) -> list[Flow]:
         clean = [None if flow is None else flow.clean for flow in operands]
         call = self._call(entry, node)
-        call.bounds = self._bounds(call, node)
+        if self._claims or self._known.ranges:
+            call.bounds = self._bounds(call, node)
         clean_results = _as_list(evaluate(call, clean))
-        if self.abstraction.norms:
+        if self._claims and self.abstraction.norms:
             self._set_norm(call, node, clean_results)
+        tainted = any(flow is not None and flow.actual is not flow.clean for flow in operands)
+        if not tainted and not call.hazards and self._blamed is None:
+            record.roots = united(record.roots, roots)
+            return [Flow(result, result, roots) for result in clean_results]
         own_hazards = call.hazards
         if self._known.impossible:
             own_hazards = [h for h in own_hazards if (node.number, h.rule.code, h.operand) not in self._known.impossible]
         actual_results = clean_results
         consequences: list[Hazard] = []
-        if any(flow is not None and flow.actual is not flow.clean for flow in operands):
+        gives = 0
+        if tainted:
             actual = [None if flow is None else flow.actual for flow in operands]
             other = self._call(entry, node)
             actual_results = _as_list(evaluate(other, actual))
             own = {hazard.rule.code for hazard in own_hazards}
             consequences = [hazard for hazard in other.hazards if hazard.rule.code not in own]
+            # A hazard of the same rule is no second finding, but it may give more than the one on clean operands.
+            for hazard in other.hazards:
+                gives |= hazard.gives
         if self._blamed is not None:
             own_hazards, consequences = [], [*call.hazards, *consequences]
-            roots = roots | self._blamed
+            roots = united(roots, self._blamed)
         record.add(own_hazards, consequences, roots)
-        gives = 0
         for hazard in (*own_hazards, *consequences):
             gives |= hazard.gives
         if any(hazard.gives for hazard in own_hazards):
-            roots = roots | {node.number}
+            roots = united(roots, frozenset((node.number,)))
             record.checkable = True
         flows: list[Flow] = []
         for clean_result, actual_result in zip(clean_results, actual_results, strict=True):
@@ -317,7 +374,7 @@ class Propagation:
 
     def apply_part(self, part: Operator, node: Node, operands: Sequence[Flow | None]) -> list[Flow]:
         """A step of a control-flow operator that is no sub-graph: its hazards are the node's own."""
-        roots = frozenset[int]().union(*(flow.roots for flow in operands if flow is not None))
+        roots = _roots_of(operands)
         record = self._record(node)
         record.checkable = True
         return self._apply(part, node, operands, roots, record)
@@ -340,16 +397,17 @@ class Propagation:
         return record
 
     def _call(self, entry: Operator, node: Node) -> Call:
-        formats = [None if number == ABSENT else self.model.values[number].format for number in node.outputs]
+        values, outputs = self.model.values, node.outputs
+        fine = self._fine
         return Call(
             entry,
             node.attributes,
             version=node.version,
             target=self.target,
-            outputs=len(node.outputs),
-            output_formats=formats,
+            outputs=len(outputs),
+            output_formats=[None if number == ABSENT else values[number].format for number in outputs],
             abstraction=self.abstraction,
-            cells=CELL_BUDGET if self._fine and not self._fine.isdisjoint(node.outputs) else None,
+            cells=CELL_BUDGET if fine and not fine.isdisjoint(outputs) else None,
         )
 
     def _bounds(self, call: Call, node: Node) -> Sequence[Bound | None]:
@@ -385,11 +443,13 @@ class Propagation:
                 results[0] = bounded = result.bare()
                 bounded.norm, bounded.form = norm, result.form
 
-    def _declared_float(self, number: int) -> bool:
-        if number == ABSENT:
-            return False
-        declared = self.model.values[number].format
-        return declared is not None and declared.is_float
+    def _is_floating(self, node: Node, operands: Sequence[Flow | None]) -> bool:
+        """Whether a node reads or, by what the file declares, makes a floating tensor."""
+        for flow in operands:
+            if flow is not None and isinstance(flow.clean, Range) and flow.clean.format.is_float:
+                return True
+        declared = [self.model.values[number].format for number in node.outputs if number != ABSENT]
+        return any(format is not None and format.is_float for format in declared)
 
     def _give_up(self, node: Node, record: Record, roots: Roots, reason: str) -> None:
         """Nothing is known about the outputs; the report shows why, and what follows is proven only if this node is finite."""
@@ -432,6 +492,23 @@ def unknown_value(format: Format | None, declared: Sequence[int | str | None] | 
     return value
 
 
+def united(a: Roots, b: Roots) -> Roots:
+    """The union of two sets, as one of them where it holds the other: long chains then share one set."""
+    if a is b or not b:
+        return a
+    if not a or a < b:
+        return b
+    return a if b <= a else a | b
+
+
+def _roots_of(operands: Sequence[Flow | None]) -> Roots:
+    roots = NO_ROOTS
+    for flow in operands:
+        if flow is not None and flow.roots:
+            roots = united(roots, flow.roots)
+    return roots
+
+
 def _as_list(result: object) -> list[Abstract]:
     return list(result) if isinstance(result, tuple) else [result]  # type: ignore[list-item]
 
@@ -449,9 +526,9 @@ def _narrower(a: Bound | None, b: Bound) -> Bound:
     return cells.replace(np.maximum(cells.low, ends[0]), np.minimum(cells.high, ends[1]), None)
 
 
-def fine_values(graph: Graph) -> frozenset[int]:
-    """The values that decide shapes, indices and iterations, and all that they are made from."""
-    fine: set[int] = set()
+def fine_values(graph: Graph, claims: Mapping[int, Sequence[Claim]]) -> frozenset[int]:
+    """The values that decide shapes, indices, iterations and masks, and all that they are made from."""
+    fine = {value for found in claims.values() for claim in found for value in claim.fine}
     _label_fine(graph, fine)
     return frozenset(fine)
 
@@ -468,7 +545,7 @@ def _label_fine(graph: Graph, fine: set[int]) -> None:
     fine.discard(ABSENT)
 
 
-def _last_uses(graph: Graph, claims: Mapping[int, Sequence[Claim]]) -> dict[int, list[int]]:
+def _last_uses(graph: Graph, claims: Mapping[int, Sequence[Claim]], guards: Guards | None) -> dict[int, list[int]]:
     """For each position, the values that no later node of the graph reads (sub-graphs of later nodes included)."""
     last: dict[int, int] = {}
 
@@ -478,6 +555,8 @@ def _last_uses(graph: Graph, claims: Mapping[int, Sequence[Claim]]) -> dict[int,
         for claim in claims.get(node.number, ()):
             for number in claim.reads:
                 last[number] = position
+        if guards is not None:
+            last.update(dict.fromkeys(guards.read_by(node), position))
 
     for position, node in enumerate(graph.nodes):
         reads(node, position)
@@ -488,7 +567,7 @@ def _last_uses(graph: Graph, claims: Mapping[int, Sequence[Claim]]) -> dict[int,
                 last[number] = position
         for number in node.outputs:
             last.setdefault(number, position)
-    keep = set(graph.outputs) | set(graph.inputs)
+    keep = {*graph.outputs, *graph.inputs, *(() if guards is None else guards.kept_by(graph))}
     produced = {number for node in graph.nodes for number in node.outputs}
     result: dict[int, list[int]] = {}
     for number, position in last.items():
@@ -538,6 +617,10 @@ def propagate(
         abstraction=abstraction,
         known=known,
     )
-    with np.errstate(all="ignore"):
+    started = time.perf_counter()
+    with silence():
         outputs = run.run(model.graph, [run.as_operand(Flow.of(inputs[number])) for number in model.graph.inputs])
+    counted = costs.current()
+    if counted is not None:
+        counted.passes.append(costs.PassCost(abstraction, run.evaluations, time.perf_counter() - started))
     return RangedGraph(model, target, run.summaries, run.records, dict(zip(model.graph.outputs, outputs)), run.kept)

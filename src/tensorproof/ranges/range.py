@@ -129,6 +129,10 @@ class Range:
         """Other bounds on the same grid."""
         return Range(format or self.format, self.shape, self.grid, low, high, special)
 
+    def with_ends(self, low: float, high: float) -> Range:
+        """The same range with other bounds, where it has one cell."""
+        return Range(self.format, self.shape, self.grid, _filled(self.grid, low), _filled(self.grid, high))
+
     def bare(self) -> Range:
         """The same bounds for another tensor: nothing that relates elements to each other or to other tensors."""
         copy = Range.__new__(Range)
@@ -389,6 +393,13 @@ def flags_of(values: npt.NDArray[Any]) -> Flags:
     flags |= (values == np.inf).astype(np.uint8) * np.uint8(POSITIVE_INFINITY)
     flags |= (values == -np.inf).astype(np.uint8) * np.uint8(NEGATIVE_INFINITY)
     return flags
+
+
+def _filled(grid: Grid, value: float) -> Array:
+    """One number as an array over a grid of one cell."""
+    array = np.empty((1,) * len(grid))
+    array.fill(value)
+    return array
 
 
 def _as_bound(array: npt.NDArray[Any], direction: float) -> Array:

@@ -71,7 +71,7 @@ class Rounding:
         """The intervals of all cells, rounded outward."""
         fmt = self.format
         ends = np.empty((2, *np.broadcast_shapes(low.shape, high.shape)))
-        np.negative(low, out=ends[0])
+        ends[0] = np.negative(low)
         ends[1] = high
         if ends.size and not ends.max() < np.inf:
             ends[np.isnan(ends)] = np.inf

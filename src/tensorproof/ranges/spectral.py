@@ -25,8 +25,8 @@ Numbers = npt.NDArray[Any]
 
 #: k is 2 to this: the bound of a random matrix is then about 5 % too large, and at most 23 % for 768 equal singular values.
 SQUARINGS = 3
-#: Larger Gram matrices cost more than the product that they bound by far.
-LARGEST_SIDE = 1 << 12
+#: Gram matrices that take more multiplications than this are not made: the Frobenius norm has to do.
+MOST_WORK = 1 << 34
 _ROUNDOFF = 2.0**-24
 _SMALLEST = 2.0**-126
 #: Beyond the rounding errors of the float64 arithmetic on bounds made here.
@@ -51,7 +51,7 @@ def largest_sigma(stack: Numbers) -> float:
 
 def _sigma(matrix: Numbers) -> float:
     whole = norm_of(matrix)
-    if min(matrix.shape) == 1 or min(matrix.shape) > LARGEST_SIDE or not 1e-300 < whole < 1e300:
+    if min(matrix.shape) == 1 or min(matrix.shape) * matrix.size > MOST_WORK or not 1e-300 < whole < 1e300:
         return whole
     # Scaled by a power of two to a Frobenius norm of about 1.
     exponent = -math.frexp(whole)[1]

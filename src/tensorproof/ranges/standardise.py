@@ -44,6 +44,9 @@ class _Sums(NamedTuple):
 
 def standardised(low: Array, high: Array, counts: Array, epsilon: float) -> tuple[Array, Array]:
     """Bounds of the normalised element of each cell (epsilon >= 0)."""
+    if len(counts) == 1:
+        most = _largest_of_one_cell(high - low, float(counts[0]), epsilon)
+        return -most, most
     with np.errstate(all="ignore"):
         # Nothing changes when all elements move together; small numbers keep the sums exact.
         centre = ((low / 2 + high / 2) @ counts / counts.sum())[:, None]
@@ -57,6 +60,11 @@ def variance_bounds(low: Array, high: Array, counts: Array) -> tuple[Array, Arra
     total = counts.sum()
     if total <= 1:
         return np.zeros(len(low)), np.zeros(len(low))
+    if len(counts) == 1:
+        # All elements may be equal; at most half of them stand at either end.
+        with np.errstate(all="ignore"):
+            bound = ((high - low)[:, 0] / 2) ** 2 * (1 + 2.0**-40)
+        return np.zeros(len(low)), np.where(np.isnan(bound), np.inf, bound)
     with np.errstate(all="ignore"):
         centre = ((low / 2 + high / 2) @ counts / total)[:, None]
         scale = np.maximum(np.abs(low), np.abs(high)).max(axis=-1)
@@ -81,6 +89,20 @@ def variance_bounds(low: Array, high: Array, counts: Array) -> tuple[Array, Arra
         most = np.maximum((low - far) ** 2, (high - far) ** 2) @ counts / total
         bound = (np.sqrt(most) + blur) ** 2 * (1 + 2.0**-40)
     return np.maximum(least, 0.0), np.where(np.isnan(bound), np.inf, bound)
+
+
+def _largest_of_one_cell(width: Array, total: float, epsilon: float) -> Array:
+    """The largest normalised element where all lie in one interval: it stands at the upper end, all others at the lower.
+
+    With d the distance to the others, which are equal in the extreme case, it is (n - 1) d / sqrt((n - 1) d^2 + n^2 epsilon):
+    increasing in d.
+    """
+    if total <= 1:
+        return np.zeros_like(width)
+    with np.errstate(all="ignore"):
+        bound = (total - 1) * width / np.hypot(np.sqrt(total - 1) * width, total * np.sqrt(epsilon)) * (1 + 2.0**-45)
+        bound = np.where(width == 0.0, 0.0, np.minimum(bound, np.sqrt(total - 1.0)))
+    return np.where(np.isnan(bound) | (width < 0.0), np.sqrt(total - 1.0), bound)
 
 
 def _largest(low: Array, high: Array, counts: Array, epsilon: float) -> Array:

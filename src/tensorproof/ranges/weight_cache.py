@@ -78,7 +78,7 @@ class _Memory:
     """What is known of the arrays that lie in one piece of memory."""
 
     owner: weakref.ref[Numbers]
-    found: dict[str, Found] = field(default_factory=dict[str, Found])
+    found: dict[Any, Found] = field(default_factory=dict[Any, Found])
     origin: Origin | None = None
     offset: int = 0
 
@@ -97,7 +97,7 @@ def cached(array: Numbers, what: str, compute: Callable[[], Found]) -> Found:
     owner = _owner(array)
     memory = _memory_of(owner)
     start = _address(array) - _address(owner)
-    key = f"{what} {start} {array.shape} {array.strides} {array.dtype.name}"
+    key = what, start, array.shape, array.strides, array.dtype
     found = memory.found.get(key)
     if found is not None:
         return found
@@ -131,7 +131,7 @@ def _owner(array: Numbers) -> Numbers:
 
 
 def _address(array: Numbers) -> int:
-    return int(array.__array_interface__["data"][0])
+    return array.__array_interface__["data"][0]
 
 
 def _memory_of(owner: Numbers) -> _Memory:

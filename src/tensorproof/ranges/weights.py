@@ -28,7 +28,7 @@ LARGE = 1 << 14
 #: Elements that are summed at a time: they and a copy of them fit the second-level cache.
 _BLOCK = 1 << 16
 #: Channels side by side in memory that are summed together.
-_WIDTH = 1 << 11
+_WIDTH = 1 << 12
 #: Terms that are summed in one go in float32: their error stays below 2^-8 of their size.
 _LONGEST = 1 << 16
 #: Subnormal numbers may be flushed to zero by the arithmetic that sums them.
@@ -89,12 +89,20 @@ def channels(array: Numbers, contracted: Sequence[int]) -> Channels:
     ordered, places = _canonical(array)
     axes = {axis % array.ndim for axis in contracted}
     inside = tuple(sorted(places[axis] for axis in axes))
-    found = Channels(*cached(ordered, "channels " + ",".join(map(str, inside)), lambda: _channels(ordered, inside)))
+    found = Channels(*cached(ordered, "channels " + ",".join(map(str, inside)), lambda: _channels(ordered, inside))[:4])
     kept = [places[axis] for axis in range(array.ndim) if axis not in axes]
     if kept == sorted(kept):
         return found
     back = [sorted(kept).index(place) for place in kept]
     return Channels(*(x.transpose(back) for x in (found.total, found.error, found.absolute, found.norm)))
+
+
+def survey(array: Numbers, contracted: Sequence[int]) -> None:
+    """Find out in one pass what `channels` and `extent` will be asked for."""
+    ordered, places = _canonical(array)
+    inside = tuple(sorted(places[axis % array.ndim] for axis in contracted))
+    found = cached(ordered, "channels " + ",".join(map(str, inside)), lambda: _channels(ordered, inside))
+    cached(ordered, "extent", lambda: found[4:])
 
 
 def norm_of(array: Numbers) -> float:
@@ -114,6 +122,7 @@ def extents_along(array: Numbers, axis: int) -> tuple[Array, Array]:
 
 def _canonical(array: Numbers) -> tuple[Numbers, tuple[int, ...]]:
     """The array with its axes in the order of the memory, and where each of its axes went."""
+    array = np.asarray(array)
     if array.flags.c_contiguous:
         return array, tuple(range(array.ndim))
     order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
@@ -163,6 +172,8 @@ def _extents_along(array: Numbers, axis: int) -> tuple[Array, Array]:
 
 def _ends(block: Numbers, axis: int | None) -> tuple[Any, Any]:
     """Minimum and maximum along an axis (or of all elements), exact; not finite where an element is not."""
+    if not block.flags.aligned:
+        block = block.copy()
     if block.dtype.itemsize == 2 and block.dtype.name in ("float16", "bfloat16"):
         return _narrow_ends(block, axis)
     if block.dtype != np.float32 and block.dtype != np.float64:
@@ -184,8 +195,8 @@ def _narrow_ends(block: Numbers, axis: int | None) -> tuple[Any, Any]:
     return ends[0], ends[1]
 
 
-def _channels(array: Numbers, axes: tuple[int, ...]) -> tuple[Array, Array, Array, Array]:
-    """total, error, absolute and norm of an array whose axes are in the order of the memory."""
+def _channels(array: Numbers, axes: tuple[int, ...]) -> tuple[Array, ...]:
+    """total, error, absolute and norm of an array whose axes are in the order of the memory; its smallest and largest element."""
     kept = tuple(axis for axis in range(array.ndim) if axis not in axes)
     shape = tuple(array.shape[axis] for axis in kept)
     runs = _runs(array.shape, axes)
@@ -198,12 +209,11 @@ def _channels(array: Numbers, axes: tuple[int, ...]) -> tuple[Array, Array, Arra
         if not np.isfinite(found[2]).all():
             # Sums beyond float32: once more in float64.
             found = _summed(array.reshape(runs), np.float64)
-    total, error, absolute, norm = (x.reshape(shape) for x in found)
-    return total, error, absolute, norm
+    return *(x.reshape(shape) for x in found[:4]), found[4]
 
 
-def _summed(view: Numbers, dtype: Any) -> tuple[Array, Array, Array, Array]:
-    """The sums over the second and the last of four axes."""
+def _summed(view: Numbers, dtype: Any) -> tuple[Array, ...]:
+    """The sums over the second and the last of four axes, and the ends of all elements."""
     outer, first, inner, last = view.shape
     sums = _Sums(outer, inner, np.dtype(dtype))
     for index in range(outer):
@@ -253,6 +263,7 @@ class _Sums:
     def __init__(self, outer: int, inner: int, dtype: np.dtype[Any]) -> None:
         self.total, self.absolute, self.squares = (np.zeros((outer, inner)) for _ in range(3))
         self.dtype = dtype
+        self.low, self.high = np.inf, -np.inf
         self.longest = 0
         self.additions = 0
         self._scratch: Numbers = np.zeros(0, dtype)
@@ -260,9 +271,11 @@ class _Sums:
 
     def add(self, index: int, left: int, right: int, block: Numbers) -> None:
         """A block of (terms, channels, terms) for the channels from `left` to `right`."""
-        if block.dtype != self.dtype:
+        if block.dtype != self.dtype or not block.flags.aligned:
             block = block.astype(self.dtype)
         terms, width, row = block.shape
+        # NumPy's own minimum keeps NaN, in any order.
+        self.low, self.high = np.minimum(self.low, block.min()), np.maximum(self.high, block.max())
         if self._scratch.size < block.size or self._ones.size < terms + row:
             self._scratch, self._ones = np.empty(block.size, self.dtype), np.ones(terms + row, self.dtype)
         if row > 1:
@@ -285,7 +298,7 @@ class _Sums:
         self.absolute[index, left:right] += absolute
         self.squares[index, left:right] += squares
 
-    def finish(self, terms: int) -> tuple[Array, Array, Array, Array]:
+    def finish(self, terms: int) -> tuple[Array, ...]:
         """The sums with their errors; a channel without a term that is not zero is exactly zero."""
         in_float64 = (self.additions + 16) * 2.0**-53
         slack = self.longest * float(np.finfo(self.dtype).eps) / 2 + in_float64
@@ -296,4 +309,5 @@ class _Sums:
         error = slack * absolute * (1.0 + 2.0**-20) + 2.0**-40 * absolute + lost
         # Squares may leave float32 where their roots do not; no vector is longer than the sum of its absolute elements.
         norm = np.minimum(np.sqrt(self.squares * growth + lost) * (1.0 + 2.0**-22), absolute)
-        return self.total, error, absolute, np.where(np.isnan(norm), absolute, norm)
+        ends = np.array([self.low, self.high], np.float64)
+        return self.total, error, absolute, np.where(np.isnan(norm), absolute, norm), ends

@@ -93,9 +93,10 @@ def neighbours(point: float, format: Format, target: Target) -> tuple[float, flo
         return float(np.ceil(point) - 1.0), float(np.floor(point) + 1.0)
     if target.keeps_chains_wide and format.bits < 32:
         format = FLOAT32
-    if target.flushes_operands or target.flushes_results:
-        if abs(point) < format.smallest_normal:
-            return point, point
+    if (target.flushes_operands or target.flushes_results) and abs(point) < format.smallest_normal:
+        return point, point
+    if point == 0.0:
+        return -format.smallest_subnormal, format.smallest_subnormal
     at = np.array(point, np.float64)
     down, up = float(format.round_down(at)), float(format.round_up(at))
     # Between two numbers of the format the point itself is no value.

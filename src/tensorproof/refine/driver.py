@@ -10,6 +10,7 @@ from tensorproof.ranges.abstraction import Abstraction
 from tensorproof.ranges.containers import Abstract
 from tensorproof.ranges.propagate import NOTHING_KNOWN, Flow, Known, RangedGraph
 from tensorproof.refine.alarms import Alarms
+from tensorproof.refine.local_steps import BISECTION, RELAXATION, entering, prove_in_windows
 from tensorproof.refine.stronger_domains import domains, repeat
 
 EFFORTS = (0, 1, 2, 3)
@@ -46,8 +47,15 @@ def refine(
     if effort < 1 or not any(record.hazards for record in first.records.values()):
         return NOTHING_PROVEN
     alarms = Alarms.of(first, inputs, constants, progress)
-    for step, stronger in domains(abstraction):
+    passes = domains(abstraction)
+    for step, stronger in passes:
         if not alarms.open:
             break
-        repeat(alarms, step, stronger)
+        local = effort >= 2 and stronger is passes[-1][1]
+        repeat(alarms, step, stronger, entering(alarms, effort) if local else ())
+    if effort >= 2 and alarms.open:
+        strongest = passes[-1][1]
+        prove_in_windows(alarms, strongest, effort)
+        if alarms.tightened and alarms.open:
+            repeat(alarms, RELAXATION if effort >= 3 else BISECTION, strongest)
     return Refinement(alarms.known, alarms.proven_by)

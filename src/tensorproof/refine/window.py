@@ -25,6 +25,7 @@ Box = Mapping[int, Range]
 
 
 def is_elementwise(node: Node) -> bool:
+    """Whether each element of a node's result depends on one element of each operand."""
     entry = find_operator(node.domain, node.op)
     return entry is not None and entry.elementwise
 
@@ -55,9 +56,13 @@ def elementwise_region(alarms: Alarms, top: Node) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one evaluation of a window shows: whether the alarm is gone, and the ranges of the values in it."""
+    """What one evaluation of a window shows: whether the alarm is gone, and the ranges of the values in it.
+
+    `reporting` are the nodes with hazards: the ranges of their results may not stand as bounds.
+    """
 
     safe: bool
+    reporting: frozenset[int]
     ranges: Mapping[int, Range]
 
 
@@ -78,11 +83,20 @@ class Window:
     single: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, alarms: Alarms, number: int, part: Part, abstraction: Abstraction, step: str) -> Window | None:
-        """The window of an alarm; None where a value that enters has not been kept."""
+    def of(
+        cls,
+        alarms: Alarms,
+        number: int,
+        part: Part,
+        abstraction: Abstraction,
+        step: str,
+        ranges: Mapping[int, Range] | None = None,
+    ) -> Window | None:
+        """The window of an alarm; None where the range of a value that enters is not known (`ranges`, or kept)."""
         entering: dict[int, Abstract] = {}
         for value in part.entering:
-            known = alarms.kept.get(value, alarms.inputs.get(value))
+            known = ranges.get(value) if ranges is not None and value in ranges else alarms.kept.get(value)
+            known = alarms.inputs.get(value) if known is None else known
             if known is None:
                 return None
             bound = alarms.ranges.get(value)
@@ -134,12 +148,13 @@ class Window:
                     ranges[value] = _both(ranges.get(value), bound)
             known = Known(ranges, known.impossible)
         entering = {value: _restricted(x, box.get(value)) for value, x in self.entering.items()}
+        top = self.alarms.structure.at_top(self.number)
         run = self.alarms.run(
             self.part,
             entering,
             self.abstraction,
             known=known,
-            keep=self.users.keys(),
+            keep={*self.users, *top.outputs},
             claims=self.claims,
             step=self.step,
         )
@@ -148,7 +163,8 @@ class Window:
         if safe and record is not None and record.consequences:
             safe = not self.alarms.structure.is_inside(self.number)
         kept = {value: flow.clean for value, flow in run.kept.items() if isinstance(flow.clean, Range)}
-        return Outcome(safe, kept)
+        reporting = frozenset(n for n, record in run.records.items() if record.hazards or record.not_analysed is not None)
+        return Outcome(safe, reporting, kept)
 
 
 def _unrelated(value: Abstract) -> Abstract:

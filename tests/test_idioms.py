@@ -1,0 +1,207 @@
+"""Idioms: what they prove holds in real runs, what they need is there, and near misses stay defects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from tensorproof.assumptions import Declarations, domain_from_json, resolve
+from tensorproof.checking import ConstantRanges, input_values
+from tensorproof.execute.instrument import instrumented
+from tensorproof.formats import BFLOAT16, FLOAT16, FLOAT32, Format
+from tensorproof.frontends.onnx_file import from_proto
+from tensorproof.frontends.onnx_precision import converted
+from tensorproof.idioms.claims import all_idioms, claims_of
+from tensorproof.ranges.abstraction import FIRST_PASS, PRECISE, Abstraction
+from tensorproof.ranges.propagate import RangedGraph, propagate
+from tensorproof.ranges.range import Range
+from tensorproof.targets import find_target
+from tests.models import model
+from tests.safe_models import SAFE, Case
+from tests.soundness.containment import violation
+
+pytestmark = pytest.mark.area("idioms")
+
+PASSES = {"precise": PRECISE, "first": FIRST_PASS}
+#: Cases whose tensors are too large to be run many times.
+LARGE = {name for name in SAFE if "mask" in name and any(size in name for size in ("512", "-1e9", "Where", "Not and a sum"))}
+SMALL = [name for name in SAFE if name not in LARGE]
+
+
+def ranged(proto: onnx.ModelProto, ranges: Mapping[str, Any], abstraction: Abstraction, target: str) -> RangedGraph:
+    graph = from_proto(proto)
+    declared = Declarations({name: domain_from_json(value, name) for name, value in ranges.items()}, {})
+    (assumptions, *_), _ = resolve(graph, declared)
+    return propagate(
+        graph,
+        input_values(graph, assumptions),
+        find_target(target),
+        constants=ConstantRanges(graph, assumptions),
+        keep_ranges=True,
+        strict=True,
+        abstraction=abstraction,
+    )
+
+
+def alarms(result: RangedGraph) -> set[tuple[str, str]]:
+    return {
+        (hazard.rule.code, record.node.name)
+        for record in result.records.values()
+        for hazard in (*record.hazards, *record.consequences)
+    } | {("not analysed", record.node.name) for record in result.records.values() if record.not_analysed}
+
+
+@pytest.mark.parametrize("name", SAFE)
+@pytest.mark.parametrize("precision", PASSES)
+def test_the_safe_form_is_proven(name: str, precision: str) -> None:
+    case = SAFE[name]
+    assert alarms(ranged(case.safe, case.ranges, PASSES[precision], "onnxruntime-cpu")) == set()
+
+
+@pytest.mark.parametrize("name", SAFE)
+@pytest.mark.parametrize("precision", PASSES)
+def test_the_near_miss_stays_a_defect(name: str, precision: str) -> None:
+    case = SAFE[name]
+    found = alarms(ranged(case.near_miss, case.ranges_of_near_miss, PASSES[precision], "onnxruntime-cpu"))
+    assert case.rule in {code for code, _ in found}
+
+
+@pytest.mark.parametrize("name", [name for name, case in SAFE.items() if case.idiom is not None])
+def test_the_idiom_is_what_proves_it(name: str) -> None:
+    case = SAFE[name]
+    graph = from_proto(case.safe)
+    assert case.idiom in {claim.idiom for found in claims_of(graph).values() for claim in found}
+    assert alarms(ranged(case.safe, case.ranges, replace(FIRST_PASS, idioms=False), "onnxruntime-cpu"))
+
+
+def test_every_idiom_has_a_case() -> None:
+    elsewhere = ("tensorproof.idioms.normalisation",)
+    names = {entry.name for entry in all_idioms() if entry.recognise.__module__ not in elsewhere}
+    assert names == {case.idiom for case in SAFE.values() if case.idiom is not None}
+
+
+def test_every_idiom_has_a_proof() -> None:
+    assert all(len(entry.recognise.__doc__ or "") > 60 for entry in all_idioms())
+
+
+# -- containment -------------------------------------------------------------------------------------------------------
+
+
+def inputs(shape: tuple[int, ...], low: float, high: float, random: np.random.Generator) -> Iterator[npt.NDArray[np.float64]]:
+    """Points of a box where rounding shows: ends, ties, one element far from all others, tiny and subnormal numbers."""
+    middle = min(max(0.0, low), high)
+    yield np.full(shape, low)
+    yield np.full(shape, high)
+    yield np.full(shape, middle)
+    for far, near in ((high, low), (low, high), (high, middle), (low, middle)):
+        lonely = np.full(shape, near)
+        lonely.reshape(-1)[:: max(shape[-1], 1)] = far
+        yield lonely
+    yield random.choice([low, high, middle], shape)
+    for _ in range(3):
+        yield random.uniform(low, high, shape)
+    for exponents in ((-45.0, -30.0), (-12.0, 0.0), (-4.0, 38.0)):
+        magnitude = 10.0 ** random.uniform(*exponents, shape)
+        yield np.clip(random.choice([-1.0, 1.0], shape) * magnitude, low, high)
+    near_one = np.clip(1.0 + random.choice([-1.0, 0.0, 1.0], shape) * 2.0**-24, low, high)
+    yield near_one
+
+
+def points(proto: onnx.ModelProto, result: RangedGraph, seed: int = 0) -> Iterator[dict[str, Any]]:
+    """The same kind of point for all inputs at once, and mixed ones."""
+    random = np.random.default_rng(seed)
+    names = [entry.name for entry in proto.graph.input]
+    values: dict[str, list[npt.NDArray[Any]]] = {}
+    for name in names:
+        number = result.model.find_value(name)
+        assert number is not None
+        x = result.ranges[number].clean
+        assert isinstance(x, Range)
+        low, high = x.hull()
+        values[name] = [np.clip(p, low, high).astype(x.format.dtype) for p in inputs(x.sizes, low, high, random)]
+    count = len(next(iter(values.values())))
+    for index in range(count):
+        yield {name: values[name][index] for name in names}
+    for _ in range(count if len(names) > 1 else 0):
+        yield {name: values[name][int(random.integers(count))] for name in names}
+
+
+def outside(proto: onnx.ModelProto, result: RangedGraph, run: Any) -> list[str]:
+    """Computed values that are not in their range."""
+    observed = [name for node in proto.graph.node for name in node.output if name]
+    flows = {result.model.name_of(number): flow for number, flow in result.ranges.items()}
+    found: list[str] = []
+    for point in points(proto, result):
+        for name, computed in zip(observed, run(observed, point)):
+            why = violation(flows[name].actual, computed)
+            if why is not None:
+                found.append(f"{name}: {why}")
+    return found
+
+
+def in_onnx_runtime(proto: onnx.ModelProto, level: ort.GraphOptimizationLevel) -> Any:
+    options = ort.SessionOptions()
+    options.graph_optimization_level = level
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    names = [name for node in proto.graph.node for name in node.output if name]
+    session = ort.InferenceSession(instrumented(proto, names).SerializeToString(), options)
+    wanted = {entry.name for entry in session.get_inputs()}
+    return lambda observed, point: session.run(observed, {n: v for n, v in point.items() if n in wanted})
+
+
+def in_reference(proto: onnx.ModelProto) -> Any:
+    names = [name for node in proto.graph.node for name in node.output if name]
+    evaluator = ReferenceEvaluator(instrumented(proto, names))
+
+    def run(observed: list[str], point: dict[str, Any]) -> list[Any]:
+        with np.errstate(all="ignore"):
+            return list(evaluator.run(observed, point))  # type: ignore[arg-type]
+
+    return run
+
+
+def both(case: Case) -> list[tuple[onnx.ModelProto, Mapping[str, Any]]]:
+    return [(case.safe, case.ranges), (case.near_miss, case.ranges_of_near_miss)]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_float32_runs_stay_in_their_ranges(name: str) -> None:
+    for proto, ranges in both(SAFE[name]):
+        for abstraction in (PRECISE, FIRST_PASS):
+            result = ranged(proto, ranges, abstraction, "onnxruntime-cpu")
+            assert outside(proto, result, in_onnx_runtime(proto, ort.GraphOptimizationLevel.ORT_DISABLE_ALL)) == []
+
+
+def narrowed(proto: onnx.ModelProto, ranges: Mapping[str, Any], format: Format) -> tuple[onnx.ModelProto, dict[str, Any]]:
+    """The same model and box in a narrower format; what the format cannot hold is cut off."""
+    narrow, _ = converted(proto, format)
+    largest = float(format.high)
+    return narrow, {name: (max(low, -largest), min(high, largest)) for name, (low, high) in ranges.items()}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_float16_runs_stay_in_their_ranges(name: str) -> None:
+    for proto, ranges in both(SAFE[name]):
+        narrow, box = narrowed(proto, ranges, FLOAT16)
+        result = ranged(narrow, box, PRECISE, "onnxruntime-cpu")
+        assert outside(narrow, result, in_onnx_runtime(narrow, ort.GraphOptimizationLevel.ORT_DISABLE_ALL)) == []
+
+
+@pytest.mark.parametrize("format", [FLOAT32, FLOAT16, BFLOAT16], ids=str)
+@pytest.mark.parametrize("name", SMALL)
+def test_runs_of_the_reference_stay_in_their_ranges(name: str, format: Format) -> None:
+    for proto, ranges in both(SAFE[name]):
+        narrow, box = (proto, dict(ranges)) if format is FLOAT32 else narrowed(proto, ranges, format)
+        result = ranged(narrow, box, PRECISE, "ieee")
+        assert outside(narrow, result, in_reference(narrow)) == []
