@@ -14,9 +14,15 @@ from onnx import helper, numpy_helper
 Tensor = npt.NDArray[Any]
 Step = Callable[[Mapping[str, Tensor]], list[Tensor]]
 
+Change = Callable[[Tensor], Tensor]
+
 #: Other formats that a tensor is cast to and back from: half of the time one that holds it, half of the time not.
 _OTHER = {np.float16: np.float32, np.float32: np.float64, np.float64: np.float32}
 _MOST_ELEMENTS = 48
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
 
 
 @dataclass
@@ -51,6 +57,11 @@ class RandomGraph:
         graph = helper.make_graph(self.nodes, "random", inputs, outputs, weights)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
 
+    @property
+    def written(self) -> list[str]:
+        """The values that steps compute."""
+        return [name for names, _ in self.steps for name in names]
+
     def point(self, rng: np.random.Generator) -> dict[str, Tensor]:
         """Inputs inside their bounds: random ones, corners, and numbers near zero or near each other."""
         point: dict[str, Tensor] = {}
@@ -69,12 +80,13 @@ class RandomGraph:
             point[name] = np.where(rng.random(low.shape) < 0.1, tiny, value).astype(self.dtype)
         return point
 
-    def values(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Every value of the graph, computed step by step."""
+    def values(self, inputs: Mapping[str, Tensor], read: Change = _same, write: Change = _same) -> dict[str, Tensor]:
+        """Every value of the graph, computed step by step; each step reads and writes floating tensors as told."""
         values = {**inputs, **self.constants}
         with np.errstate(all="ignore"):
             for names, step in self.steps:
-                values.update(zip(names, step(values)))
+                seen = {name: read(array) if array.dtype.kind == "f" else array for name, array in values.items()}
+                values.update(zip(names, map(write, step(seen))))
         return values
 
     # -- inputs and operands -------------------------------------------------------------------------------------------
@@ -136,6 +148,20 @@ class RandomGraph:
     def _sub(self) -> None:
         self._binary("Sub", np.subtract)
 
+    def _undo(self) -> None:
+        """What an operator made of a tensor, less that tensor or the other way round."""
+        node = self.nodes[int(self.rng.integers(len(self.nodes)))] if self.nodes else None
+        sources = [] if node is None else [name for name in node.input if name in self.shapes]
+        if node is None or not sources or node.output[0] not in self.shapes:
+            return
+        pair = [node.output[0], sources[int(self.rng.integers(len(sources)))]]
+        a, b = pair if self.rng.random() < 0.5 else pair[::-1]
+        try:
+            np.broadcast_shapes(self.shapes[a], self.shapes[b])
+        except ValueError:
+            return
+        self._add_step("Sub", [a, b], lambda v: [v[a] - v[b]])
+
     def _max(self) -> None:
         self._binary("Max", np.maximum)
 
@@ -168,6 +194,21 @@ class RandomGraph:
             "Identity": lambda a: a,
         }
         self._add_step(op, [x], lambda v: [functions[op](v[x])])
+
+    def _leaky(self) -> None:
+        x = self._pick()
+        if self.rng.random() < 0.5:
+            slope = self._constant(self._number(self.shapes[x][-1:]))
+            self._add_step("PRelu", [x, slope], lambda v: [np.where(v[x] < 0, v[slope] * v[x], v[x])])
+        else:
+            alpha = float(np.float32(self._number(())))
+            self._add_step("LeakyRelu", [x], lambda v: [np.where(v[x] < 0, self.dtype(alpha) * v[x], v[x])], alpha=alpha)
+
+    def _mean(self) -> None:
+        pair = self._pair()
+        if pair is not None:
+            a, b = pair
+            self._add_step("Mean", [a, b, b], lambda v: [((v[a] + v[b]) + v[b]) / self.dtype(3)])
 
     def _clip(self) -> None:
         x = self._pick()
@@ -247,8 +288,9 @@ class RandomGraph:
     def _matmul(self) -> None:
         x = self._pick()
         if self.shapes[x]:
-            w = self._constant(self._number((self.shapes[x][-1], int(self.rng.integers(1, 4)))))
-            self._add_step("MatMul", [x, w], lambda v: [np.matmul(v[x], v[w])])
+            columns = [(), (1,), (3,)][int(self.rng.integers(3))]
+            w = self._constant(self._number((self.shapes[x][-1], *columns)))
+            self._add_step("MatMul", [x, w], lambda v: [np.asarray(np.matmul(v[x], v[w]))])
 
     def _gemm(self) -> None:
         x = self._pick()
@@ -278,6 +320,23 @@ class RandomGraph:
 
 
 _OPERATORS = [
-    *("add", "sub", "sub", "max", "min", "sum", "scale", "scale", "unary", "unary", "clip", "concat", "slice", "split"),
+    *(
+        "add",
+        "sub",
+        "sub",
+        "max",
+        "min",
+        "sum",
+        "scale",
+        "scale",
+        "unary",
+        "unary",
+        "leaky",
+        "mean",
+        "clip",
+        "concat",
+        "slice",
+        "split",
+    ),
     *("gather", "transpose", "reshape", "expand", "where", "matmul", "gemm", "reduce", "cast"),
 ]

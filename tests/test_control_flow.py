@@ -1,4 +1,4 @@
-"""Branches, loops, scans and recurrent layers: findings at the nodes of their bodies, all exits, bounds that stay bounds."""
+"""Branches, loops and scans: findings at the nodes of their bodies, all exits, bounds that stay bounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from tensorproof.formats import FLOAT16, FLOAT32, INT64, Format
+from tensorproof.formats import FLOAT32, INT64
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.graph import Node
 from tensorproof.ranges.containers import SequenceOf
@@ -20,9 +20,6 @@ from tensorproof.ranges.propagate import RangedGraph, propagate
 from tensorproof.ranges.range import NAN, POSITIVE_INFINITY, Range
 from tensorproof.targets import IEEE, ONNXRUNTIME_CPU
 from tests.models import found, model, static
-from tests.soundness.seeds.recurrent import layer
-from tests.soundness.seeds.seed import Seed
-from tests.soundness.trials import Workbench
 
 pytestmark = pytest.mark.area("control flow")
 
@@ -532,67 +529,7 @@ def test_a_scan_ends_where_its_state_repeats(monkeypatch: pytest.MonkeyPatch) ->
     assert evaluated == [0, 1]
 
 
-# -- recurrent layers ------------------------------------------------------------------------------------------------
-
-
-def recurrent(operator: str, format: Format, steps: int, weight: float, attributes: Mapping[str, object]) -> RangedGraph:
-    """A layer of 4 units over 3 features whose weights all lie in [-weight, weight]."""
-    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[operator]
-    outputs = ["y", "h", "c"] if operator == "LSTM" else ["y", "h"]
-    shapes = {"x": (steps, 2, 3), "w": (1, 4 * gates, 3), "r": (1, 4 * gates, 4)}
-    infos = [helper.make_tensor_value_info(n, format.onnx_code, s) for n, s in shapes.items()]
-    results = [helper.make_tensor_value_info(n, format.onnx_code, None) for n in outputs]
-    node = helper.make_node(operator, list(shapes), outputs, name="layer", hidden_size=4, **attributes)
-    graph = helper.make_graph([node], "g", infos, results)
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
-    return analysed(proto, {"x": (-1.0, 1.0), "w": (-weight, weight), "r": (-weight, weight)})
-
-
-@pytest.mark.parametrize("format, steps", [(FLOAT32, 10), (FLOAT32, 100_000), (FLOAT16, 10), (FLOAT16, 20_000)], ids=str)
-@pytest.mark.parametrize("operator", ["RNN", "GRU", "LSTM"])
-def test_hidden_states_are_bounded_by_their_activations(operator: str, steps: int, format: Format) -> None:
-    result = recurrent(operator, format, steps, 2.0, {})
-    assert not any(record.hazards or record.not_analysed for record in result.records.values())
-    states, last = output(result), output(result, 1)
-    assert states.shape == (steps, 1, 2, 4) and last.shape == (1, 2, 4)
-    low, high = states.hull()
-    assert low >= -1.0 and high <= 1.0
-    if operator == "LSTM":
-        # Each step adds at most 1.
-        assert output(result, 2).hull()[1] <= steps * 1.05
-
-
-def test_a_memory_kept_in_float32_overflows_when_it_is_stored_in_float16() -> None:
-    """In float16 arithmetic a sum of ones stops at 2048; a kernel that keeps the memory in float32 reaches 100,000."""
-    (record,) = recurrent("LSTM", FLOAT16, 100_000, 2.0, {}).records.values()
-    assert [h.rule.code for h in record.hazards] == ["NUM203"]
-
-
-def test_an_unbounded_activation_can_overflow() -> None:
-    result = recurrent("RNN", FLOAT32, 200, 2.0, {"activations": ["Relu"]})
-    (record,) = result.records.values()
-    assert [h.rule.code for h in record.hazards] == ["NUM203"]
-    assert not recurrent("RNN", FLOAT32, 10, 2.0, {"activations": ["Relu"]}).records[0].hazards
-
-
-def test_a_contracting_layer_without_bounds_is_proven_for_any_length() -> None:
-    result = recurrent("RNN", FLOAT32, 1_000_000, 0.2, {"activations": ["Relu"]})
-    assert not result.records[0].hazards
-    # h <= 3 * 0.2 + 4 * 0.2 h gives h <= 3.
-    assert 2.9 <= output(result).hull()[1] <= 4.1
-
-
-@pytest.mark.parametrize("operator", ["RNN", "GRU", "LSTM"])
-def test_recurrent_layers_of_onnx_runtime_lie_inside_the_range_of_its_target(operator: str) -> None:
-    base = layer(operator, {"direction": "bidirectional"}, steps=4, lengths=(4, 2), number=300, oracle="reference")
-    seed = Seed(base.name, base.operator, "", base.model, base.inputs, vary=base.vary, oracle="runtime")
-    bench = Workbench(seed, FLOAT32, ONNXRUNTIME_CPU)
-    compared = 0
-    for number in range(25):
-        outcome = bench.trial(np.random.default_rng([number, 7]))
-        assert outcome.violations == []
-        compared += outcome.samples
-    assert compared > 100
+# -- long loops -----------------------------------------------------------------------------------------------------
 
 
 def test_an_iteration_number_is_a_range_in_a_long_loop() -> None:

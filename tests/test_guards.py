@@ -110,6 +110,26 @@ def test_a_branch_sees_the_narrowed_value_and_the_rest_of_the_graph_does_not() -
     assert flagged(analysed(proto, {"x": (-4.0, 4.0)})) == {("NUM101", "after")}
 
 
+@pytest.mark.parametrize("limit, proves", [(0.5, True), (-1.0, False)])
+def test_what_was_made_from_a_guarded_value_is_narrowed_with_it(limit: float, proves: bool) -> None:
+    """A mean over a mask: the count is compared as it is, and divided by as a float that was made before the branch."""
+    proto = model(
+        "(float[5] x, bool[5] mask) => (float y)",
+        f"""
+        {number("zero", limit)}
+        w = Cast<to=1>(mask)
+        p = Mul(x, w)
+        s = ReduceSum<keepdims=0>(p)
+        n = ReduceSum<keepdims=0>(w)
+        c = Greater(n, zero)
+        l = Neg(n)
+        y = If(c) <then_branch = yes () => (float a) {{ m = Div(s, n) a = Div(m, l) }}, else_branch = no () => (float b) {{ b = Neg(s) }}>
+        """,
+    )
+    result = analysed(proto, {"x": (-4.0, 4.0), "mask": (0.0, 1.0)})
+    assert flagged(result) == (set() if proves else {("NUM103", "m"), ("NUM103", "a")})
+
+
 def test_both_sides_of_a_comparison_are_narrowed() -> None:
     proto = model(
         "(float x, float z) => (float y)",
@@ -225,7 +245,7 @@ def test_a_contraction_is_bounded_by_its_limit() -> None:
     body = f"{KEEP} h = Constant<value_float=0.99>() a = Mul(s0, h) b = Clip(z, zero, one) out0 = Add(a, b)"
     low, high = output(analysed(looped(body), {"x": (0.0, 0.0), "m": (0.0, 1e6), "z": (-5.0, 5.0)})).hull()
     # The limit is 1 / (1 - 0.99) = 100.
-    assert -1e-3 <= low and 99.0 <= high <= 110.0
+    assert low >= -1e-3 and 99.0 <= high <= 110.0
 
 
 COUNTED = [

@@ -191,6 +191,59 @@ def test_what_is_claimed_holds_in_real_runs(form: str, precision: str) -> None:
     assert worst >= 0.5 * exact / (2.0 if "weights" in form else 1.0), "the runs do not come near the bound"
 
 
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_means_of_two_operators_are_almost_the_same(precision: str) -> None:
+    """The numerator's mean is a sum that is divided, the variance's one operator."""
+    body = "t = ReduceSum(x, last)\nm = Div(t, n)\nd = Sub(x, m)\nm2 = ReduceMean<axes=[-1]>(x)\nd2 = Sub(x, m2)\nq = Mul(d2, d2)\n"
+    body += "v = ReduceMean<axes=[-1]>(q)\nw = Add(v, eps)\ns = Sqrt(w)\ny = Div(d, s)"
+    limit = 1e4 if precision == "float32" else 30.0
+    low, high = range_of(written(body, precision), limit).hull()
+    assert math.sqrt(N) < high <= math.sqrt(N) + (2.0 if precision == "float32" else 10.0)
+    for x in adversaries(precision):
+        if np.abs(x).max() <= limit:
+            (result,) = session(body, precision, False).run(["y"], {"x": x})
+            assert low <= result.min() and result.max() <= high
+    wrong = body.replace("Div(t, n)", "Div(t, less)")
+    assert range_of(written(wrong, precision), limit).hull()[1] > 2.0 * high
+
+
+FOLDED = {
+    "x r + (b - m r)": "xr = Mul(x, r)\nmr = Mul(m, r)\no = Sub(one, mr)\ny = Add(xr, o)",
+    "(x r + b) - m r": "xr = Mul(r, x)\nmr = Mul(m, r)\no = Add(one, xr)\ny = Sub(o, mr)",
+    "x r - m r": "xr = Mul(x, r)\nmr = Mul(m, r)\ny = Sub(xr, mr)",
+    "x r + -m r": "xr = Mul(x, r)\nk = Neg(m)\nmr = Mul(k, r)\ny = Add(xr, mr)",
+}
+SCALED = CENTRED + "q = Mul(d, d)\nv = ReduceMean<axes=[-1]>(q)\nw = Add(v, eps)\ns = Sqrt(w)\nr = Reciprocal(s)\n"
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+@pytest.mark.parametrize("form", FOLDED)
+def test_normalisations_that_are_folded_into_one_product(form: str, precision: str) -> None:
+    body, limit = SCALED + FOLDED[form], 1e4 if precision == "float32" else 30.0
+    proto = written(body, precision)
+    assert "normalised-and-shifted-at-once" in idioms_of(proto)
+    low, high = range_of(proto, limit).hull()
+    shift = 1.0 if "b" in form else 0.0
+    assert high <= math.sqrt(N) + shift + (0.2 if precision == "float32" else 6.0)
+    for optimised in (False, True):
+        for x in adversaries(precision):
+            if np.abs(x).max() <= limit:
+                (result,) = session(body, precision, optimised).run(["y"], {"x": x})
+                assert low <= result.min() and result.max() <= high
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "xr = Mul(x, r)\nmr = Mul(m, r)\ny = Add(xr, mr)",
+        "xr = Mul(x, r)\nmr = Mul(m, s)\ny = Sub(xr, mr)",
+        "m2 = ReduceMax<axes=[-1]>(x)\nxr = Mul(x, r)\nmr = Mul(m2, r)\ny = Sub(xr, mr)",
+    ],
+)
+def test_what_is_folded_wrongly_is_not_bounded(wrong: str) -> None:
+    assert "normalised-and-shifted-at-once" not in idioms_of(written(SCALED + wrong))
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("form", ["root of mean of powers", "norm clipped"])
 def test_every_target_has_its_bound(form: str, target: str) -> None:

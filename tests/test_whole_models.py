@@ -21,6 +21,7 @@ from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.frontends.onnx_precision import converted
 from tensorproof.ranges.abstraction import PRECISE, Abstraction
 from tensorproof.ranges.propagate import propagate
+from tensorproof.refine.driver import refine
 from tensorproof.targets import ONNXRUNTIME_CPU
 from tests.soundness.containment import violation
 from tests.torch_models import EXPORTED
@@ -37,9 +38,14 @@ def observable(proto: onnx.ModelProto) -> list[str]:
 
 
 def outside(
-    proto: onnx.ModelProto, ranges: dict[str, Any], dims: dict[str, int], runs: int = RUNS, abstraction: Abstraction = PRECISE
+    proto: onnx.ModelProto,
+    ranges: dict[str, Any],
+    dims: dict[str, int],
+    runs: int = RUNS,
+    abstraction: Abstraction = PRECISE,
+    effort: int = 0,
 ) -> list[str]:
-    """Values of real runs that lie outside of their computed range, as text."""
+    """Values of real runs that lie outside of their computed range, refined with some effort, as text."""
     model = from_proto(proto)
     declared = Declarations({n: domain_from_json(r, n) for n, r in ranges.items()}, {n: (s, s) for n, s in dims.items()})
     (assumptions, *_), _ = resolve(model, declared)
@@ -52,6 +58,19 @@ def outside(
         strict=True,
         abstraction=abstraction,
     )
+    if effort:
+        constants, inputs = ConstantRanges(model, assumptions), input_values(model, assumptions)
+        refinement = refine(ranged, inputs, constants, abstraction, effort)
+        ranged = propagate(
+            model,
+            inputs,
+            ONNXRUNTIME_CPU,
+            constants=constants,
+            keep_ranges=True,
+            strict=True,
+            abstraction=abstraction,
+            known=refinement.known,
+        )
     flows = {model.name_of(n): flow for n, flow in ranged.ranges.items()}
     domains = {
         model.name_of(n): (d, assumptions.shapes[n], model.values[n].format or FLOAT32) for n, d in assumptions.inputs.items()

@@ -69,6 +69,7 @@ def check(
     from tensorproof.frontends.onnx_file import from_proto
     from tensorproof.frontends.onnx_precision import converted, find_precision
     from tensorproof.frontends.reading import read_onnx
+    from tensorproof.ranges import weight_cache
     from tensorproof.ranges.abstraction import chosen
     from tensorproof.refine.driver import checked_effort
     from tensorproof.targets import find_target
@@ -76,6 +77,7 @@ def check(
     runtime = find_target(target)
     abstraction = chosen(tensors, values)
     checked_effort(effort)
+    weight_cache.use_cache(weight_cache.default_folder() if cache else None)
     path = str(model) if isinstance(model, str | Path) else None
     proto = read_onnx(model) if isinstance(model, str | Path) else model
     changes: dict[str, str] = {}
@@ -112,6 +114,7 @@ def check(
         confirm=confirming,
         progress=progress,
     )
+    weight_cache.save()
     if confirming is not None and confirming.notes:
         report.assumptions["confirm"] = sorted(set(confirming.notes))
     return report

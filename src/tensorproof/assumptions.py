@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tensorproof.errors import AssumptionError
 from tensorproof.formats import FLOAT32, Format
 from tensorproof.graph import ABSENT, Model
+from tensorproof.ranges.norms import Norm
 from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Range
 
 #: Undeclared numbers: wide enough that a naive exponential overflows and a naive softmax underflows in float32.
@@ -76,7 +77,9 @@ class Domain:
             if low > high:
                 low = high = float(format.round_nearest(np.array(self.low)))
         if self.kind != "channels":
-            return Range.uniform(shape, format, low, high, special)
+            whole = Range.uniform(shape, format, low, high, special)
+            whole.norm = self._norm(shape, format)
+            return whole
         axis = self.axis % len(shape) if shape else 0
         if not shape or shape[axis] != len(self.channels):
             raise AssumptionError(f"{len(self.channels)} channels do not fit axis {self.axis} of shape {shape}")
@@ -84,6 +87,14 @@ class Domain:
         ends = np.array(self.channels, np.float64)
         whole = Range.uniform(shape, format, low, high).refine_fully(axis)
         return whole.replace(ends[:, 0].reshape(cells), ends[:, 1].reshape(cells), None)
+
+    def _norm(self, shape: tuple[int, ...] | None, format: Format) -> Norm | None:
+        """The norm of rows that have one; elements are taken to be within two units of the last place of their exact values."""
+        if self.kind not in ("unit-norm", "simplex", "one-hot") or not shape or not format.is_float:
+            return None
+        axis = self.axis % len(shape)
+        one = Norm(axis, 1.0, math.inf if self.kind == "unit-norm" else 1.0)
+        return one.scaled(1.0 + 4.0 * format.unit_roundoff).plus(format.smallest_subnormal, shape[axis])
 
 
 @dataclass(frozen=True, slots=True)

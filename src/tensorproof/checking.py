@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,11 +18,14 @@ from tensorproof.graph import ABSENT, Model, Node
 from tensorproof.operators.table import RESULT, Hazard, find_operator
 from tensorproof.ranges.abstraction import FIRST_PASS, Abstraction
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf
-from tensorproof.ranges.grid import Shape, Span, largest
-from tensorproof.ranges.propagate import NOTHING_KNOWN, Flow, Known, RangedGraph, Record, Summary, propagate
+from tensorproof.ranges.costs import Costs
+from tensorproof.ranges.costs import current as current_costs
+from tensorproof.ranges.grid import Span
+from tensorproof.ranges.propagate import Flow, RangedGraph, Record, Summary
 from tensorproof.ranges.range import NAN, Range
 from tensorproof.ranges.weights import is_large, survey
-from tensorproof.refine.driver import DEFAULT_EFFORT, refine
+from tensorproof.refine.alarms import elements
+from tensorproof.refine.driver import DEFAULT_EFFORT, propagate_refined
 from tensorproof.rules.constant_not_finite import CONSTANT_NOT_FINITE
 from tensorproof.rules.constant_overflow import CONSTANT_OVERFLOW
 from tensorproof.rules.rule import Rule
@@ -47,6 +48,8 @@ class Analysis:
     summaries: Mapping[int, Summary]
     #: The nodes that the first pass alarmed on and a refinement proved, with the step that did.
     proven_by: Mapping[str, str] = field(default_factory=dict[str, str])
+    #: What all passes so far cost, if that is being collected (`tensorproof.ranges.costs`).
+    costs: Costs | None = None
 
 
 def analyse(
@@ -63,21 +66,15 @@ def analyse(
     The first pass has the precision of `abstraction`; `effort` says how far what still alarms is refined.
     """
     constants = ConstantRanges(model, assumptions)
-    inputs = {number: granulated(value, abstraction) for number, value in input_values(model, assumptions).items()}
-
-    def whole_pass(stage: str, known: Known) -> RangedGraph:
-        step = None if progress is None else partial(progress, stage)
-        return propagate(model, inputs, target, constants=constants, progress=step, abstraction=abstraction, known=known)
-
-    ranged = whole_pass("ranges", NOTHING_KNOWN)
-    refinement = refine(ranged, inputs, constants, abstraction, effort, progress)
-    if refinement.proven_by:
-        ranged = whole_pass("last pass", refinement.known)
+    inputs = input_values(model, assumptions)
+    ranged, proven_by = propagate_refined(
+        model, inputs, target, constants=constants, abstraction=abstraction, effort=effort, progress=progress
+    )
     analysis = _Collector(ranged, assumptions, constants).collect()
-    if not refinement.proven_by:
+    if not proven_by:
         return analysis
     names = {node.number: node.name for node in model.graph.walk()}
-    return replace(analysis, proven_by={names[number]: step for number, step in refinement.proven_by.items()})
+    return replace(analysis, proven_by={names[number]: step for number, step in proven_by.items()})
 
 
 def check(
@@ -189,17 +186,29 @@ class ConstantRanges:
     def _survey(self, number: int, array: npt.NDArray[Any]) -> None:
         """One pass over the weights of a product, for all that will be asked of them."""
         if self._products is None:
-            self._products = {}
-            for node in self.model.graph.walk():
-                entry = find_operator(node.domain, node.op)
-                for operand, weights in enumerate(node.inputs if entry is not None and entry.weight_axes is not None else ()):
-                    if weights in self.model.constants:
-                        assert entry is not None and entry.weight_axes is not None
-                        axes = entry.weight_axes(node.attributes, operand, self.model.constants[weights].ndim)
-                        if axes:
-                            self._products[weights] = axes
+            self._products = dict(_weights_of_products(self.model))
         if number in self._products:
             survey(array, self._products[number])
+
+
+def _weights_of_products(model: Model) -> Iterable[tuple[int, tuple[int, ...]]]:
+    """The constants that products use as they are or transposed, with the axes that they are summed over."""
+    turned: dict[int, tuple[int, list[int]]] = {}
+    for node in model.graph.walk():
+        entry = find_operator(node.domain, node.op)
+        if node.op == "Transpose" and len(node.inputs) == len(node.outputs) == 1 and node.inputs[0] in model.constants:
+            rank = model.constants[node.inputs[0]].ndim
+            order = node.attributes.get("perm", list(reversed(range(rank))))
+            if sorted(order) == list(range(rank)):
+                turned[node.outputs[0]] = node.inputs[0], order
+        if entry is None or entry.weight_axes is None:
+            continue
+        for operand, number in enumerate(node.inputs):
+            constant, order = turned.get(number, (number, None))
+            if constant in model.constants:
+                axes = entry.weight_axes(node.attributes, operand, model.constants[constant].ndim)
+                if axes:
+                    yield constant, axes if order is None else tuple(order[axis] for axis in axes)
 
 
 class _Collector:
@@ -238,7 +247,9 @@ class _Collector:
             else:
                 safe.append(node.name)
         coverage = Coverage(len(self.nodes), checkable, checked, tuple(unanalysed))
-        return Analysis(self.assumptions, tuple(findings), tuple(safe), safe_if, coverage, self.ranged.summaries)
+        return Analysis(
+            self.assumptions, tuple(findings), tuple(safe), safe_if, coverage, self.ranged.summaries, costs=current_costs()
+        )
 
     def root_names(self, roots: Iterable[int]) -> tuple[str, ...]:
         return tuple(sorted(self.model.name_of(-1 - root) if root < 0 else self.nodes[root].name for root in roots))
@@ -389,31 +400,14 @@ def _location(node: Node) -> Location | None:
     return Location(node.source.file, node.source.line, node.module or None)
 
 
-def granulated(value: Abstract, abstraction: Abstraction) -> Abstract:
-    """An input with the cells that an abstraction begins with."""
-    if not isinstance(value, Range):
-        return value
-    if abstraction.tensors == "smash":
-        return value.smash()
-    if abstraction.tensors == "expand" and value.has_known_shape and value.size <= abstraction.cells:
-        return value.expand()
-    return value
-
-
 def described(abstraction: Abstraction, effort: int, summaries: Mapping[int, Summary]) -> dict[str, Any]:
     """How precise an analysis was, for the report; `coarser` counts tensors too large for a cell per element."""
     stated: dict[str, Any] = {"effort": effort, "tensors": abstraction.tensors, "values": abstraction.values}
     if abstraction.tensors == "expand":
         sizes = [summary.shape for summary in summaries.values()]
-        stated["coarser"] = sum(1 for shape in sizes if shape is None or _elements(shape) > abstraction.cells)
+        stated["coarser"] = sum(1 for shape in sizes if elements(shape) > abstraction.cells)
         stated["cells"] = abstraction.cells
     return stated
-
-
-def _elements(shape: Shape) -> float:
-    """The largest number of elements."""
-    sizes = [largest(size) for size in shape]
-    return math.inf if None in sizes else math.prod(size for size in sizes if size is not None)
 
 
 def input_values(model: Model, assumptions: Assumptions) -> dict[int, Abstract]:

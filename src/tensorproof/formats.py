@@ -70,13 +70,16 @@ class Format:
         exponent = math.frexp(value)[1] - 1
         return math.ldexp(1.0, (exponent if exponent > self.least_exponent else self.least_exponent) - self.digits + 1)
 
-    def round_nearest(self, values: Array) -> Array:
-        """To nearest, ties to even; values beyond the largest number round past it so that overflow stays visible."""
+    def round_nearest(self, values: Array, *, moderate: bool = False) -> Array:
+        """To nearest, ties to even; values beyond the largest number round past it so that overflow stays visible.
+
+        `moderate` says that all values are numbers below half of the largest one.
+        """
         if self.name == "float64":
             return values
         if values.size == 1:
             return _single(values, self.nearest(values.item()))
-        if self.name == "float32" and (np.abs(values) <= self.high).all():
+        if self.name == "float32" and (moderate or (np.abs(values) <= self.high).all()):
             return values.astype(np.float32).astype(np.float64)
         quantum = self.quantum(values)
         return np.rint(values / quantum) * quantum
@@ -93,12 +96,12 @@ class Format:
         quantum = self.quantum(values)
         return np.floor(values / quantum) * quantum
 
-    def round_up(self, values: Array) -> Array:
+    def round_up(self, values: Array, *, moderate: bool = False) -> Array:
         if self.name == "float64":
             return values
         if values.size == 1:
             return _single(values, self.above(values.item()))
-        if self.name == "float32" and (np.abs(values) < self.high / 2).all():
+        if self.name == "float32" and (moderate or (np.abs(values) < self.high / 2).all()):
             nearest = values.astype(np.float32)
             exact = nearest.astype(np.float64)
             return np.where(exact < values, np.nextafter(nearest, _INFINITY), exact)

@@ -40,6 +40,12 @@ CASES: dict[str, dict[str, Input]] = {
     "RMSNorm": {"x": _WIDE},
     "GroupNorm": {"x": _IMAGE},
     "InstanceNorm": {"x": _IMAGE},
+    "batch statistics": {"x": _IMAGE},
+    "LayerNorm of the library": {"x": _WIDE},
+    "RMSNorm of the library": {"x": _WIDE},
+    "GroupNorm of the library": {"x": _IMAGE},
+    "InstanceNorm of the library": {"x": _IMAGE},
+    "cosine similarity": {"a": _WIDE, "b": _WIDE},
     "masked attention": {"q": _TOKENS, "k": _TOKENS, "v": _TOKENS, "mask": Input((4, 4), (0, 1), boolean=True)},
     "IoU": {"p": _SHARE, "t": _SHARE},
     "dice": {"p": _SHARE, "t": _SHARE},
@@ -49,6 +55,12 @@ CASES: dict[str, dict[str, Input]] = {
     "softmax at V": {"x": _LOGITS, "v": Input((8, 5), (1.0, 2.0))},
     "l2-normalise": {"x": _WIDE},
     "gelu": {"x": Input((4, 8), (-10.0, 10.0))},
+}
+
+#: Functions that a library does not have, by exporter.
+MISSING = {
+    "jax": {name for name in CASES if name.endswith("of the library")},
+    "torchscript": {"RMSNorm of the library"},
 }
 
 DEFECTIVE = ".defective"

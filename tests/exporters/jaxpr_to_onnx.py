@@ -19,7 +19,13 @@ SAME = {
     "and": "And", "or": "Or", "not": "Not", "stop_gradient": "Identity", "copy": "Identity", "add_any": "Add",
 }  # fmt: skip
 #: Primitives that call another program: where it stands among their parameters.
-CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
+CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+}
 TYPES = {"float32": TensorProto.FLOAT, "bool": TensorProto.BOOL, "int32": TensorProto.INT32, "int64": TensorProto.INT64}
 
 

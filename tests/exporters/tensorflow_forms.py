@@ -12,6 +12,7 @@ from typing import Any
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
+import keras
 import onnx
 import tensorflow as tf
 import tf2onnx
@@ -75,6 +76,11 @@ def instance_norm(x, eps=1e-5):
     return tf.exp((x - average) / tf.sqrt(variance + eps))
 
 
+def batch_norm(x, eps=1e-5):
+    average, variance = tf.nn.moments(x, axes=[0, 2, 3], keepdims=True)
+    return tf.exp(tf.nn.batch_normalization(x, average, variance, tf.ones([8, 1, 1]) * 0.1, tf.ones([8, 1, 1]) * 1.5, eps))
+
+
 def attention(q, k, v, mask, hidden=-1e9):
     scores = tf.matmul(q, k, transpose_b=True) / math.sqrt(8.0)
     return tf.matmul(tf.nn.softmax(tf.where(mask, scores, tf.constant(hidden, tf.float32)), axis=-1), v)
@@ -118,6 +124,18 @@ def naive_kl(x, y):
     return total(p * tf.math.log(p / q))
 
 
+_layers: dict[str, Any] = {}
+
+
+def layer(kind, x, **options):
+    """A layer of Keras; its weights are made outside of the function that is traced."""
+    with tf.init_scope():
+        if f"{kind} {options}" not in _layers:
+            made = _layers[f"{kind} {options}"] = getattr(keras.layers, kind)(**options)
+            made.build(tuple(x.shape))
+    return _layers[f"{kind} {options}"](x)
+
+
 LABELS = [0, 3, 7, 1]
 
 #: The function, and the same with a defect.
@@ -153,6 +171,27 @@ FORMS: dict[str, tuple[Function, Function]] = {
     "RMSNorm": (rms_norm, lambda x: rms_norm(x, 0.0)),
     "GroupNorm": (group_norm, lambda x: group_norm(x, 0.0)),
     "InstanceNorm": (instance_norm, lambda x: instance_norm(x, 0.0)),
+    "batch statistics": (batch_norm, lambda x: batch_norm(x, 0.0)),
+    "LayerNorm of the library": (
+        lambda x: tf.exp(layer("LayerNormalization", x, epsilon=1e-5)),
+        lambda x: tf.exp(20.0 * layer("LayerNormalization", x, epsilon=1e-5) ** 3),
+    ),
+    "RMSNorm of the library": (
+        lambda x: tf.exp(layer("RMSNormalization", x, epsilon=1e-5)),
+        lambda x: tf.exp(20.0 * layer("RMSNormalization", x, epsilon=1e-5) ** 3),
+    ),
+    "GroupNorm of the library": (
+        lambda x: tf.exp(layer("GroupNormalization", x, groups=4, axis=1, epsilon=1e-5)),
+        lambda x: tf.exp(20.0 * layer("GroupNormalization", x, groups=4, axis=1, epsilon=1e-5) ** 3),
+    ),
+    "InstanceNorm of the library": (
+        lambda x: tf.exp(layer("GroupNormalization", x, groups=-1, axis=1, epsilon=1e-5)),
+        lambda x: tf.exp(20.0 * layer("GroupNormalization", x, groups=-1, axis=1, epsilon=1e-5) ** 3),
+    ),
+    "cosine similarity": (
+        lambda a, b: tf.math.log(1.01 - total(tf.math.l2_normalize(a, axis=-1) * tf.math.l2_normalize(b, axis=-1))),
+        lambda a, b: tf.math.log(1.01 - total(a * b)),
+    ),
     "masked attention": (attention, lambda q, k, v, mask: attention(q, k, v, mask, -math.inf)),
     "IoU": (iou, lambda p, t: total(p * t) / (total(p) - total(t) + 1e-6)),
     "dice": (dice, lambda p, t: dice(p, t, 0.0)),
@@ -167,7 +206,10 @@ FORMS: dict[str, tuple[Function, Function]] = {
         lambda x: tf.exp(10.0 * tf.math.l2_normalize(x, axis=-1)),
         lambda x: tf.exp(10.0 * x / tf.norm(x, axis=-1, keepdims=True)),
     ),
-    "gelu": (lambda x: tf.math.log(0.2 + tf.nn.gelu(x, approximate=True)), lambda x: tf.math.log(0.1 + tf.nn.gelu(x, approximate=True))),
+    "gelu": (
+        lambda x: tf.math.log(0.2 + tf.nn.gelu(x, approximate=True)),
+        lambda x: tf.math.log(0.1 + tf.nn.gelu(x, approximate=True)),
+    ),
 }
 
 

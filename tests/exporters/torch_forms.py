@@ -14,7 +14,7 @@ import onnx
 import torch
 from torch.nn import functional as F
 
-from tests.exporters.catalogue import CASES, DEFECTIVE
+from tests.exporters.catalogue import CASES, DEFECTIVE, MISSING
 
 Function = Callable[..., Any]
 
@@ -68,6 +68,11 @@ def group_norm(x, eps=1e-5):
 def instance_norm(x, eps=1e-5):
     d = x - x.mean((2, 3), keepdim=True)
     return torch.exp(d * (d.square().mean((2, 3), keepdim=True) + eps).rsqrt())
+
+
+def batch_norm(x, eps=1e-5):
+    variance, mean = torch.var_mean(x, dim=(0, 2, 3), correction=0, keepdim=True)
+    return torch.exp((x - mean) / torch.sqrt(variance + eps))
 
 
 def attention(q, k, v, mask, hidden=-1e9):
@@ -149,6 +154,27 @@ FORMS: dict[str, tuple[Function, Function]] = {
     "RMSNorm": (rms_norm, rms_norm_unguarded),
     "GroupNorm": (group_norm, lambda x: group_norm(x, 0.0)),
     "InstanceNorm": (instance_norm, lambda x: instance_norm(x, 0.0)),
+    "batch statistics": (batch_norm, lambda x: batch_norm(x, 0.0)),
+    "LayerNorm of the library": (
+        lambda x: torch.exp(F.layer_norm(x, (16,))),
+        lambda x: torch.exp(20 * F.layer_norm(x, (16,), eps=1e-5) ** 3),
+    ),
+    "RMSNorm of the library": (
+        lambda x: torch.exp(F.rms_norm(x, (16,), eps=1e-5)),
+        lambda x: torch.exp(20 * F.rms_norm(x, (16,), eps=1e-5) ** 3),
+    ),
+    "GroupNorm of the library": (
+        lambda x: torch.exp(F.group_norm(x, 4)),
+        lambda x: torch.exp(20 * F.group_norm(x, 4) ** 3),
+    ),
+    "InstanceNorm of the library": (
+        lambda x: torch.exp(F.instance_norm(x)),
+        lambda x: torch.exp(20 * F.instance_norm(x) ** 3),
+    ),
+    "cosine similarity": (
+        lambda a, b: torch.log(1.01 - F.cosine_similarity(a, b, dim=-1)),
+        lambda a, b: torch.log(1.01 - (a * b).sum(-1)),
+    ),
     "masked attention": (attention, lambda q, k, v, mask: attention(q, k, v, mask, -math.inf)),
     "IoU": (iou, lambda p, t: (p * t).sum(-1) / (p.sum(-1) - t.sum(-1) + 1e-6)),
     "dice": (dice, lambda p, t: dice(p, t, 0.0)),
@@ -202,17 +228,19 @@ def _export_all(folder: Path) -> None:
     names = [f"{name}{suffix}" for name in CASES for suffix in ("", DEFECTIVE)]
     inputs = [f"{full}/{i}" for full in names for i in CASES[full.removesuffix(DEFECTIVE)]]
     arguments = tuple(x for name, _ in _functions() for x in _arguments(name))
-    program = torch.onnx.export(All().eval(), arguments, dynamo=True, input_names=inputs, output_names=names, verbose=False)
+    program = torch.onnx.export(
+        All().eval(), arguments, dynamo=True, input_names=inputs, output_names=[f"{full}/result" for full in names], verbose=False
+    )
     assert program is not None
     for full in names:
         onnx.save(_part(program.model_proto, full), folder / f"{full}.onnx")
 
 
-def _part(proto: onnx.ModelProto, result: str) -> onnx.ModelProto:
-    """What one result is made from."""
+def _part(proto: onnx.ModelProto, full: str) -> onnx.ModelProto:
+    """What the result of one function is made from."""
     part = onnx.ModelProto.FromString(proto.SerializeToString())
     graph = part.graph
-    needed, nodes = {result}, []
+    needed, nodes = {f"{full}/result"}, []
     for node in reversed(proto.graph.node):
         if not needed.isdisjoint(node.output):
             needed.update(filter(None, node.input))
@@ -220,20 +248,21 @@ def _part(proto: onnx.ModelProto, result: str) -> onnx.ModelProto:
     for entries, kept in (
         (graph.node, nodes[::-1]),
         (graph.initializer, [i for i in proto.graph.initializer if i.name in needed]),
-        (graph.input, [i for i in proto.graph.input if i.name.startswith(f"{result}/")]),
-        (graph.output, [o for o in proto.graph.output if o.name == result]),
+        (graph.input, [i for i in proto.graph.input if i.name.startswith(f"{full}/")]),
+        (graph.output, [o for o in proto.graph.output if o.name == f"{full}/result"]),
     ):
         del entries[:]
         entries.extend(kept)
     for node in graph.node:
-        node.input[:] = [i.removeprefix(f"{result}/") for i in node.input]
+        node.input[:] = [i.removeprefix(f"{full}/") for i in node.input]
     for value in graph.input:
-        value.name = value.name.removeprefix(f"{result}/")
+        value.name = value.name.removeprefix(f"{full}/")
     return part
 
 
 def _export_scripts(folder: Path) -> None:
-    for name, inputs in CASES.items():
+    for name in CASES.keys() - MISSING["torchscript"]:
+        inputs = CASES[name]
         for suffix, function in zip(("", DEFECTIVE), FORMS[name]):
             buffer = io.BytesIO()
             module = One(function).eval()

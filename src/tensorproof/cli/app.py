@@ -64,6 +64,7 @@ def check(
         str | None, typer.Option(help="Values of the first pass: interval or affine.", show_default="interval")
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no summaries of weights between runs.")] = False,
+    stats: Annotated[bool, typer.Option("--stats", help="Show where the time went, on standard error.")] = False,
     format: Annotated[str, typer.Option("--format", help="terminal, json, sarif, github or junit.")] = "terminal",
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write the report to a file.")] = None,
     select: Annotated[list[str] | None, typer.Option(metavar="CODES", help="Only these rules, e.g. NUM1,NUM203.")] = None,
@@ -96,6 +97,7 @@ def check(
         tensors=tensors,
         values=values,
         cache=not no_cache,
+        stats=stats,
         format=format,
         output=output,
         select=_split(select),

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,9 +17,11 @@ from tensorproof.configuration import FAIL_ON, Configuration, find_configuration
 from tensorproof.errors import ConfigurationError
 from tensorproof.files import write_text
 from tensorproof.findings import Report
+from tensorproof.ranges.costs import collecting
 from tensorproof.report import find_format, terminal
 from tensorproof.report.baseline import Baseline, apply_baseline, read_baseline, stale_entries, write_baseline
 from tensorproof.report.selection import apply_selection, parse_selection
+from tensorproof.report.statistics import statistics_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class CheckOptions:
     tensors: str | None
     values: str | None
     cache: bool
+    stats: bool
     format: str
     output: Path | None
     select: tuple[str, ...]
@@ -62,9 +66,12 @@ def run_check(options: CheckOptions) -> int:
     baseline_path = options.baseline or (Path(configuration.baseline) if configuration.baseline else None)
     baseline = None if baseline_path is None else read_baseline(baseline_path)
     checked: list[Report] = []
-    for path in options.models:
-        with shown_progress(path.name) as progress:
-            checked.append(_check_one(path, options, configuration, progress))
+    with collecting() if options.stats else nullcontext() as costs:
+        for path in options.models:
+            with shown_progress(path.name) as progress:
+                checked.append(_check_one(path, options, configuration, progress))
+    if costs is not None:
+        print(statistics_text(costs), file=sys.stderr)
     reports = [apply_selection(report, selection) for report in checked]
     if options.write_baseline is not None:
         write_baseline(options.write_baseline, Baseline.of(reports))
@@ -109,7 +116,7 @@ def _check_one(
         samples=None if options.samples is None else str(options.samples),
         target=options.target or configuration.target or "onnxruntime-cpu",
         precision=options.precision or configuration.precision,
-        effort=options.effort if options.effort is not None else configuration.effort if configuration.effort is not None else 1,
+        effort=next((e for e in (options.effort, configuration.effort) if e is not None), 1),
         tensors=options.tensors or configuration.tensors,
         values=options.values or configuration.values,
         cache=options.cache,

@@ -79,6 +79,8 @@ class _Conversion:
                     attribute.i = code
             if node.op_type == "Constant" and not keep:
                 self.float_attribute(node)
+            elif node.op_type == "ConstantOfShape" and not node.attribute and not keep:
+                self.default_value(node)
 
     def float_attribute(self, node: onnx.NodeProto) -> None:
         """A Constant written as value_float or value_floats has no room for another format: it becomes a tensor."""
@@ -92,6 +94,13 @@ class _Conversion:
                 node.attribute.remove(attribute)
                 node.attribute.append(onnx.helper.make_attribute("value", tensor))
                 return
+
+    def default_value(self, node: onnx.NodeProto) -> None:
+        """A ConstantOfShape without a value is zero in float32 (ONNX ConstantOfShape-9)."""
+        import onnx
+
+        zero = onnx.TensorProto(data_type=self.format.onnx_code, dims=[1], raw_data=np.zeros(1, self.format.dtype).tobytes())
+        node.attribute.append(onnx.helper.make_attribute("value", zero))
 
     def tensor(self, tensor: onnx.TensorProto, name: str) -> None:
         import onnx

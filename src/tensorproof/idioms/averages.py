@@ -7,8 +7,8 @@ import numpy as np
 from tensorproof.formats import Format
 from tensorproof.graph import Node
 from tensorproof.idioms.claims import Claim, Fact, idiom
-from tensorproof.idioms.order import axes_of, stands_over
 from tensorproof.idioms.structure import Structure
+from tensorproof.idioms.terms import axes_of, stands_over
 from tensorproof.operators.table import Call
 from tensorproof.ranges.range import Range
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
@@ -21,7 +21,8 @@ def average_by_softmax(graph: Structure, node: Node) -> Claim | None:
     Each p_i = e_i / S is rounded by at most 4 u (a division, or a reciprocal and a product) and may lose the smallest
     number eta to underflow; S is the sum of the same e_i with at most n roundings of the accumulator. So the p_i sum to
     1 up to e = n (u' + eta) + 8 u, and sum p_i v_i lies between s min(v) and s max(v) for some s in [1 - e, 1 + e]. The
-    sum itself is off by at most n u' (1 + e) max|v| + n eta', and no partial sum exceeds (1 + e)(1 + n u') max|v|.
+    sum itself is off by at most n u' (1 + e) max|v| + n eta' (if all v have one sign, by n u' times itself), and no partial
+    sum exceeds (1 + e)(1 + n u') max|v|.
     """
     weights = _unrounded(graph, node.inputs[0])
     producer = graph.producer(weights, "Softmax", "Div")
@@ -54,10 +55,21 @@ def average_by_softmax(graph: Structure, node: Node) -> Claim | None:
 
 
 def _unrounded(graph: Structure, value: int) -> int:
-    """The distribution behind a cast."""
-    value = graph.origin(value, ("Identity",))
-    cast = graph.producer(value, "Cast")
-    return value if cast is None else graph.origin(cast.inputs[0], ("Identity",))
+    """The distribution behind a cast, a Dropout at inference, and a guard against NaN that never acts."""
+    cast = False
+    while True:
+        value = graph.origin(value, ("Identity", "Dropout"))
+        node = graph.producer(value, "Cast", "Where")
+        if node is None or (node.op == "Cast" and cast):
+            return value
+        if node.op == "Where":
+            # If no hazard fires before, nothing is NaN, and the guard hands its last operand on.
+            nan = graph.producer(node.inputs[0], "IsNaN")
+            if nan is None or not graph.same(nan.inputs[0], node.inputs[2]):
+                return value
+            value = node.inputs[2]
+        else:
+            cast, value = True, node.inputs[0]
 
 
 def _average(call: Call, p: Range, v: Range, origin: Format) -> Fact | None:
@@ -68,9 +80,13 @@ def _average(call: Call, p: Range, v: Range, origin: Format) -> Fact | None:
     excess *= 1.0 + 2.0**-8
     low, high = v.low.min(axis=-2, keepdims=True), v.high.max(axis=-2, keepdims=True)
     size = np.maximum(np.abs(low), np.abs(high))
-    rounding = 2.0 * terms * accumulator.unit_roundoff * size * (1.0 + excess) + terms * _lost(call, accumulator)
-    slack = excess * size + rounding + 4.0 * unit * size + lost
-    low, high = low - slack, high + slack
+    rounding = 2.0 * terms * accumulator.unit_roundoff + 4.0 * unit
+    underflow = terms * _lost(call, accumulator) + lost
+    slack = (excess + rounding * (1.0 + excess)) * size + underflow
+    # Terms of one sign: the error is relative to the result.
+    share = max(1.0 - (excess + rounding), 0.0)
+    low = np.where(low > 0.0, low * share - underflow, low - slack)
+    high = np.where(high < 0.0, high * share + underflow, high + slack)
     fits = float((size + 2.0 * slack).max()) < min(accumulator.high, p.format.high)
     impossible = frozenset({ACCUMULATION_OVERFLOW.code}) if fits else frozenset[str]()
     if p.rank != v.rank or v.sizes[:-2] != p.sizes[:-2]:

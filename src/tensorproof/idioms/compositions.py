@@ -6,7 +6,7 @@ functions of one tensor and of numbers is a function of one variable, which is b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,9 +19,12 @@ from tensorproof.idioms.structure import Structure
 from tensorproof.operators.table import Call, evaluate, find_operator
 from tensorproof.ranges.range import Range
 
-#: How many pieces the variable's range is cut into, and how many nodes a function may have.
-_PIECES = 2048
+#: How many pieces the variable's range is cut into (fewer in passes of few cells), and how many nodes a function may have.
+_PIECES, _PIECES_PER_CELL = 2048, 4
 _LONGEST = 32
+#: How many of the pieces that decide each end are cut once more, and into how many.
+_DECISIVE = 16
+_CUTS = 16
 #: Not a tensor that varies: a number.
 _NUMBER = -1
 
@@ -121,20 +124,25 @@ def function_of_one_tensor(graph: Structure, node: Node) -> Claim | None:
         low, high = variable.hull()
         if not low < high:
             return None
-        known: dict[int, Range] = {x: _pieces(call, variable.format, low, high)}
+        numerals: dict[int, Range] = {}
         for value, constant in zip(numbers, constants):
             if constant.any_special:
                 return None
-            known[value] = Range.uniform((), constant.format, *constant.hull())
-        try:
+            numerals[value] = Range.uniform((), constant.format, *constant.hull())
+
+        def bounds(pieces: Range) -> Range | None:
+            known = {x: pieces, **numerals}
             for inner in nodes:
                 result = _applied(call, inner, known)
                 if result is None or (inner is node and result.any_special):
                     return None
                 known[inner.outputs[0]] = result
+            return known[node.outputs[0]]
+
+        try:
+            return _refined(call, bounds, _pieces(call, variable.format, low, high))
         except (NotAnalysed, UnknownShape):
             return None
-        return known[node.outputs[0]].hull()
 
     return Claim("function-of-one-tensor", reads, bound)
 
@@ -172,15 +180,41 @@ def _applied(call: Call, node: Node, known: dict[int, Range]) -> Range | None:
     return result if isinstance(result, Range) and not failed else None
 
 
+def _refined(call: Call, bounds: Callable[[Range], Range | None], pieces: Range) -> tuple[float, float] | None:
+    """The hull of a function over pieces, of which those that decide it are cut once more."""
+    coarse = bounds(pieces)
+    if coarse is None or coarse.low.size != pieces.low.size:
+        return None
+    count = min(_DECISIVE, pieces.low.size)
+    lowest, highest = np.argsort(coarse.low)[:count], np.argsort(-coarse.high)[:count]
+    chosen = np.union1d(lowest, highest)
+    steps = np.linspace(0.0, 1.0, _CUTS + 1)
+    ends = pieces.low[chosen, None] + steps * (pieces.high - pieces.low)[chosen, None]
+    ends[:, -1] = pieces.high[chosen]
+    fine = bounds(_covering(call, pieces.format, ends[:, :-1].reshape(-1), ends[:, 1:].reshape(-1)))
+    if fine is None or fine.low.size != chosen.size * _CUTS:
+        return coarse.hull()
+    rest = np.setdiff1d(np.arange(pieces.low.size), chosen)
+    low = min(float(fine.low.min()), float(coarse.low[rest].min(initial=np.inf)))
+    high = max(float(fine.high.max()), float(coarse.high[rest].max(initial=-np.inf)))
+    return low, high
+
+
 def _pieces(call: Call, format: Format, low: float, high: float) -> Range:
     """The range in pieces that are finest around zero, where these functions bend."""
-    ends: Array = np.sinh(np.linspace(np.arcsinh(low), np.arcsinh(high), _PIECES + 1))
+    pieces = min(_PIECES, _PIECES_PER_CELL * call.abstraction.cells)
+    ends: Array = np.sinh(np.linspace(np.arcsinh(low), np.arcsinh(high), pieces + 1))
     ends[0], ends[-1] = low, high
     # No piece has zero inside: it decides signs.
     nearest = int(np.argmin(np.abs(ends)))
-    if low < 0.0 < high and 0 < nearest < _PIECES:
+    if low < 0.0 < high and 0 < nearest < pieces:
         ends[nearest] = 0.0
-    lows, highs = format.round_down(ends[:-1]), format.round_up(ends[1:])
+    return _covering(call, format, ends[:-1], ends[1:])
+
+
+def _covering(call: Call, format: Format, lows: Array, highs: Array) -> Range:
+    """Pieces whose ends are numbers of the format; they overlap by a rounding where readers of a value may differ by one."""
+    lows, highs = format.round_down(lows), format.round_up(highs)
     if call.target.keeps_chains_wide and format.bits < 32:
         lows, highs = lows - format.quantum(lows), highs + format.quantum(highs)
     return Range.elements(format, np.maximum(lows, format.low), np.minimum(highs, format.high))

@@ -8,8 +8,9 @@ import numpy as np
 
 from tensorproof.graph import Node
 from tensorproof.idioms.claims import Claim, idiom
-from tensorproof.idioms.order import Condition, Proof, Term, axes_of, behind_guards, reads_of, stands_over, stripped, total
+from tensorproof.idioms.order import Condition, Proof, behind_guards, reads_of
 from tensorproof.idioms.structure import Structure
+from tensorproof.idioms.terms import Term, axes_of, stands_over, stripped, total
 from tensorproof.operators.table import Call
 from tensorproof.ranges.range import Range
 

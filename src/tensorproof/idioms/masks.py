@@ -11,8 +11,8 @@ import numpy.typing as npt
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.graph import ABSENT, Node
 from tensorproof.idioms.claims import Claim, Fact, idiom
-from tensorproof.idioms.order import axes_of
 from tensorproof.idioms.structure import Structure, is_repeatable
+from tensorproof.idioms.terms import axes_of
 from tensorproof.operators.softmax import softmax_axes
 from tensorproof.operators.table import Call, evaluate, find_operator
 from tensorproof.ranges.range import NEGATIVE_INFINITY, POSITIVE_INFINITY, Range

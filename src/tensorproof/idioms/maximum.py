@@ -6,12 +6,11 @@ import numpy as np
 
 from tensorproof.graph import Node
 from tensorproof.idioms.claims import Claim, idiom
-from tensorproof.idioms.order import Proof, Term, factors, proofs_of, reads_of, stands_over, stripped, total
+from tensorproof.idioms.order import Proof, proofs_of, reads_of
 from tensorproof.idioms.structure import Structure
+from tensorproof.idioms.terms import Term, factors, stripped, total
 from tensorproof.operators.table import Call
 from tensorproof.ranges.range import Range
-
-__all__ = ["ordered_difference", "ordered_quotient", "stands_over"]
 
 
 @idiom("Sub", "Add")
@@ -55,16 +54,17 @@ def _excess(call: Call, proofs: list[Proof], ranges: dict[int, Range], size: flo
 
 
 def _size(x: Range) -> float:
-    return float(x.magnitude().max(initial=0.0))
+    low, high = x.hull()
+    return max(abs(low), abs(high)) if low <= high else 0.0
 
 
 @idiom("Div", "Mul")
 def ordered_quotient(graph: Structure, node: Node) -> Claim | None:
     """|a / b| <= 1 where |a| <= b: p / sum(p), a / (a + b), x / (1 + |x|), x / max(|x|), x / sqrt(1 + x^2).
 
-    The order of |a| and b as computed is shown by `tensorproof.idioms.order`. A quotient of at most 1 is not rounded above 1,
-    which is a number of every format. A product with the reciprocal rounds twice more, and a reciprocal that is subnormal is
-    off by up to half the smallest number, times b at most.
+    The order of |a| and b as computed is shown by `tensorproof.idioms.order`; a <= b is enough where b >= 0. A quotient of at
+    most 1 is not rounded above 1, which is a number of every format. A product with the reciprocal rounds twice more, and a
+    reciprocal that is subnormal is off by up to half the smallest number, times b at most.
     """
     parts = factors(graph, node)
     if parts is None:
@@ -82,8 +82,11 @@ def ordered_quotient(graph: Structure, node: Node) -> Claim | None:
             return None
         ends = [_beyond_one(call, proofs, ranges, divisor, inverted) for proofs in (up, down)]
         low, high = -1.0 - ends[1], 1.0 + ends[0]
-        least, _ = divisor.hull()
-        if least >= 0.0 and not divisor.any_special:
+        least = float(divisor.extended()[0].min(initial=np.inf))
+        if not least >= 0.0 and max(ends) == np.inf:
+            # a <= b alone says nothing where b is negative.
+            return None
+        if least >= 0.0:
             span = dividend.hull()
             low, high = (max(low, 0.0) if span[0] >= 0.0 else low), (min(high, 0.0) if span[1] <= 0.0 else high)
         return (low, high) if low > -np.inf or high < np.inf else None

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 
 from tensorproof.graph import Node
 from tensorproof.idioms.claims import Claim, idiom
-from tensorproof.idioms.root_mean_square import Scale, same_magnitude, scale_of
+from tensorproof.idioms.means import apart
+from tensorproof.idioms.root_mean_square import Kinship, Scale, same_magnitude, scale_of
 from tensorproof.idioms.scale_bounds import Reach, margin, reach_of
 from tensorproof.idioms.structure import Structure
+from tensorproof.idioms.terms import Term, stripped, total
 from tensorproof.operators.activations import least
 from tensorproof.operators.table import Call
 from tensorproof.ranges.norms import Norm
@@ -27,19 +29,23 @@ def divided_by_own_norm(graph: Structure, node: Node) -> Claim | None:
 
     With the sum in place of the mean both are 1. The divisor must stay away from zero: where its range begins at zero, nothing
     is claimed (and the division itself is reported). Where the squares are those of another rounding of d (a cast, or a 16-bit
-    tensor that a runtime keeps in float32 for one of its uses), |numerator| <= |d| (1 + r) + a adds a / floor.
+    tensor that a runtime keeps in float32 for one of its uses), or of a difference to the same mean computed in another way,
+    |numerator| <= |d| (1 + r) + a adds a / floor.
     """
     found = _parts(graph, node)
     if found is None:
         return None
-    numerator, scale, casts = found
-    reads = (numerator, *sorted(scale.reads() | set(casts)))
+    numerator, scale, kinship = found
+    reads = (numerator, *sorted(scale.reads() | kinship.reads()))
 
     def reach(call: Call, ranges: Sequence[Range]) -> tuple[float, float] | None:
         """Bounds of each element and of each row's norm, the last rounding included."""
         by_value = dict(zip(reads, ranges))
         known = reach_of(scale, call, by_value)
-        return None if known is None else _rounded(call, node, known, [by_value[v] for v in (numerator, scale.base, *casts)])
+        distance = 0.0 if kinship.means is None else apart(call, kinship.means, by_value)
+        if known is None or distance is None:
+            return None
+        return _rounded(call, node, known, [by_value[v] for v in (numerator, scale.base, *kinship.casts)], distance)
 
     def bound(call: Call, *ranges: Range) -> tuple[float, float] | None:
         found = reach(call, ranges)
@@ -55,20 +61,23 @@ def divided_by_own_norm(graph: Structure, node: Node) -> Claim | None:
     return Claim("divided-by-own-norm", reads, bound, norm)
 
 
-def _parts(graph: Structure, node: Node) -> tuple[int, Scale, tuple[int, ...]] | None:
-    """Numerator, scale, and the casts between the numerator and what was squared."""
+def _parts(graph: Structure, node: Node) -> tuple[int, Scale, Kinship] | None:
+    """Numerator, scale, and what lies between the numerator and what was squared."""
     pairs = [node.inputs] if node.op == "Div" else [node.inputs, node.inputs[::-1]]
     for numerator, other in pairs:
         scale = scale_of(graph, other, inverted=node.op == "Mul")
         if scale is not None:
-            casts = same_magnitude(graph, numerator, scale.base)
-            if casts is not None:
-                return numerator, scale, casts
+            kinship = same_magnitude(graph, numerator, scale.base)
+            if kinship is not None:
+                return numerator, scale, kinship
     return None
 
 
-def _rounded(call: Call, node: Node, known: Reach, tensors: Sequence[Range]) -> tuple[float, float] | None:
-    """The bounds with what lies between the numerator and the squared tensor, and with the last rounding."""
+def _rounded(call: Call, node: Node, known: Reach, tensors: Sequence[Range], distance: float) -> tuple[float, float] | None:
+    """The bounds with what lies between the numerator and the squared tensor, and with the last rounding.
+
+    `distance` is that of two means: |fl(x - m')| <= (|fl(x - m)| / (1 - u) + |m - m'|) (1 + u).
+    """
     numerator, *_ = tensors
     if any(not x.format.is_float for x in tensors):
         return None
@@ -78,9 +87,80 @@ def _rounded(call: Call, node: Node, known: Reach, tensors: Sequence[Range]) -> 
     if call.target.keeps_chains_wide and narrow.bits < 32:
         # Either use may have been rounded into 16 bits, the other one not.
         roundings += 2
+    roundings += 2 if distance else 0
     blur = math.expm1(2.0 * roundings * narrow.unit_roundoff)
     stray = 2.0 * roundings * max(least(call, x.format) for x in tensors) * (1.0 + blur)
+    stray += distance * (1.0 + blur)
     root = math.sqrt(known.length)
     element = (known.element * (1.0 + blur) + stray * known.factor) * (1.0 + relative) + absolute
     norm = (known.norm * (1.0 + blur) + root * stray * known.factor) * (1.0 + relative) + root * absolute
     return element, norm
+
+
+@idiom("Add", "Sub")
+def normalised_and_shifted_at_once(graph: Structure, node: Node) -> Claim | None:
+    """x r + (b - m r) = (x - m) r + b up to rounding, with r the reciprocal root of the mean of (x - m)^2.
+
+    So `tf.nn.batch_normalization` writes it. With d = fl(x - m), |x - m| <= |d| / (1 - u), and |d| r is bounded as in
+    `divided_by_own_norm`. The products x r and m r lose u |x| r and u |m| r, the difference b - m r loses u (|b| + |m| r), and the
+    sum one rounding more; where a 16-bit tensor is read rounded or not, twice u (|x| + |m|) r is added.
+    """
+    found = _folded(graph, node)
+    if found is None:
+        return None
+    x, mean, offset, scale = found
+    reads = tuple(dict.fromkeys((x, mean, *(() if offset is None else (offset[0],)), *sorted(scale.reads()))))
+
+    def bound(call: Call, *ranges: Range) -> tuple[float, float] | None:
+        by_value = dict(zip(reads, ranges))
+        known = reach_of(scale, call, by_value)
+        format = by_value[x].format
+        if known is None or any(by_value[value].format is not format for value in (x, mean, scale.base)):
+            return None
+        u, eta = format.unit_roundoff, least(call, format)
+        moved = sum(float(by_value[value].magnitude().max(initial=0.0)) for value in (x, mean)) * known.factor
+        roundings = 5.0 if call.target.keeps_chains_wide and format.bits < 32 else 2.0
+        low, high = (0.0, 0.0) if offset is None else by_value[offset[0]].hull()
+        low, high = (low, high) if offset is None or offset[1] > 0 else (-high, -low)
+        shift = max(abs(low), abs(high))
+        reach = known.element * (1.0 + 2.0 * u) + 1.01 * u * (roundings * moved + 2.0 * shift) + 4.0 * eta
+        reach += 1.01 * u * (reach + shift)
+        return low - reach, high + reach
+
+    return Claim("normalised-and-shifted-at-once", reads, bound)
+
+
+def _folded(graph: Structure, node: Node) -> tuple[int, int, tuple[int, int] | None, Scale] | None:
+    """x, m, b with its sign (None: no b) and the scale of a sum x r + (b - m r), in any order of its terms."""
+    terms = [term for each in total(graph, node.outputs[0]) or () for term in _flat(graph, each)]
+    products = [(graph.producer(term.value, "Mul"), term.sign) for term in terms]
+    rest = [term for term, (product, _) in zip(terms, products) if product is None]
+    factors = [(_signed(graph, product), sign) for product, sign in products if product is not None]
+    if len(factors) != 2 or len(rest) > 1:
+        return None
+    ((first, first_sign), (second, second_sign)) = factors
+    for x, r in (first, first[::-1]):
+        for m, other in (second, second[::-1]):
+            if not graph.same(r.value, other.value) or x.sign * r.sign * first_sign == m.sign * other.sign * second_sign:
+                continue
+            scale = scale_of(graph, r.value, inverted=True)
+            base = None if scale is None else graph.producer(stripped(graph, Term(scale.base)).value, "Sub")
+            if scale is None or base is None:
+                continue
+            if {*map(graph.canonical, base.inputs)} == {graph.canonical(x.value), graph.canonical(m.value)}:
+                return x.value, m.value, (rest[0].value, rest[0].sign) if rest else None, scale
+    return None
+
+
+def _flat(graph: Structure, term: Term) -> list[Term]:
+    """The terms of a sum inside a sum."""
+    term = stripped(graph, term)
+    inner = total(graph, term.value)
+    if inner is None:
+        return [term]
+    return [stripped(graph, each if term.sign > 0 else -each) for each in inner]
+
+
+def _signed(graph: Structure, product: Node) -> tuple[Term, Term]:
+    a, b = product.inputs
+    return stripped(graph, Term(a)), stripped(graph, Term(b))

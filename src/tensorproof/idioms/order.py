@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.formats import Format
-from tensorproof.graph import ABSENT, Node
-from tensorproof.idioms.structure import Structure
+from tensorproof.graph import Node
+from tensorproof.idioms.structure import RESHAPING, Structure
 from tensorproof.operators.table import Call
 from tensorproof.ranges.range import Range
 
@@ -28,21 +28,10 @@ from tensorproof.ranges.range import Range
 _DEEPEST = 7
 _MOST = 4
 _REDUCTIONS = ("ReduceMax", "ReduceMin", "ReduceSum", "ReduceL1", "ReduceLogSumExp")
-#: The value number of a term that is zero.
-_NOTHING = -2
-
-
-class Term(NamedTuple):
-    """A value, or its negative."""
-
-    value: int
-    sign: int = 1
-
-    def __neg__(self) -> Term:
-        return Term(self.value, -self.sign)
-
-
-ZERO = Term(_NOTHING)
+_MAXIMA = frozenset({"Max", "Min", "Relu", "Abs", "Clip"})
+_SUMS = frozenset({"Add", "Sub", "Sum"})
+#: Reductions, and what may stand between them and the elements that they meet.
+_OVER_ELEMENTS = frozenset({*_REDUCTIONS, *RESHAPING, "Max", "Where", "Add"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,34 +90,6 @@ def proofs_of(graph: Structure, a: Term, b: Term) -> list[Proof]:
     return list(_Order(graph).at_most(a, b, _DEEPEST))
 
 
-def total(graph: Structure, value: int) -> tuple[Term, Term] | None:
-    """The two terms of a sum or of a difference."""
-    node = graph.producer(value, "Add", "Sub", "Sum")
-    if node is None or len(node.inputs) != 2:
-        return None
-    return Term(node.inputs[0]), Term(node.inputs[1], -1 if node.op == "Sub" else 1)
-
-
-def factors(graph: Structure, node: Node) -> tuple[int, int, bool] | None:
-    """Dividend and divisor of a quotient, and whether it is a product with a reciprocal."""
-    if node.op == "Div":
-        return node.inputs[0], node.inputs[1], False
-    for one, other in (node.inputs, node.inputs[::-1]):
-        inverse = graph.producer(other, "Reciprocal")
-        if inverse is not None:
-            return one, inverse.inputs[0], True
-    return None
-
-
-def stripped(graph: Structure, term: Term) -> Term:
-    """The term without signs and identities around it."""
-    while True:
-        node = graph.producer(term.value, "Neg", "Identity")
-        if node is None:
-            return term
-        term = Term(node.inputs[0], -term.sign if node.op == "Neg" else term.sign)
-
-
 def is_above(term: Term, least: float) -> Condition:
     """term >= least, by its range."""
     if term.sign > 0:
@@ -137,11 +98,11 @@ def is_above(term: Term, least: float) -> Condition:
 
 
 def _low(x: Range) -> float:
-    return float(x.extended()[0].min(initial=np.inf))
+    return float(x.extended()[0].min(initial=np.inf)) if x.has_special else x.hull()[0]
 
 
 def _high(x: Range) -> float:
-    return float(x.extended()[1].max(initial=-np.inf))
+    return float(x.extended()[1].max(initial=-np.inf)) if x.has_special else x.hull()[1]
 
 
 class _Order:
@@ -162,20 +123,32 @@ class _Order:
             return
         if depth == 0:
             return
-        if a.value == _NOTHING:
+        if a.value == NOTHING:
             yield Proof((is_above(b, 0.0),))
             return
-        if b.value == _NOTHING or self.graph.constant(a.value) is not None:
+        if b.value == NOTHING or self.graph.constant(a.value) is not None:
             # Ranges say as much about the node itself, unless the constant is only one of the operands of a step.
             if depth < _DEEPEST:
                 yield Proof((_interval(a, b),))
             return
-        yield from self._alike(a, b, depth)
-        yield from self._under_maximum(a, b, depth)
-        yield from self._under_sum(a, b, depth)
-        yield from self._under_product(a, b, depth)
-        yield from self._under_reduction(a, b, depth)
-        yield from self._under_root(a, b)
+        below, above = self._operator_of(a), self._operator_of(b)
+        if below == above and above in ("Relu", "Cast"):
+            yield from self._alike(a, b, depth)
+        if below in _MAXIMA or above in _MAXIMA:
+            yield from self._under_maximum(a, b, depth)
+        if below in _SUMS or above in _SUMS:
+            yield from self._under_sum(a, b, depth)
+        if below == "Mul":
+            yield from self._under_product(a, b, depth)
+        if above in _OVER_ELEMENTS:
+            yield from self._under_reduction(a, b, depth)
+        if above == "Sqrt":
+            yield from self._under_root(a, b)
+
+    def _operator_of(self, term: Term) -> str:
+        """What made a value: each step is tried only where its operator stands."""
+        node = self.graph.producer(term.value)
+        return "" if node is None or node.domain else node.op
 
     def _both(self, first: Iterator[Proof], second: Iterator[Proof], *conditions: Condition) -> Iterator[Proof]:
         """Two exact inequalities at once; terms of the one need not lie between those of the other."""
@@ -189,11 +162,11 @@ class _Order:
 
     def _under_maximum(self, a: Term, b: Term, depth: int) -> Iterator[Proof]:
         """A maximum is not smaller than any operand, and not larger than what none of them exceeds; a minimum likewise."""
-        for operand in _maximum(self.graph, b):
+        for operand in maximum_of(self.graph, b):
             yield from (proof.given() for proof in self.at_most(a, operand, depth - 1))
-        for operand in _maximum(self.graph, -a):
+        for operand in maximum_of(self.graph, -a):
             yield from (proof.given() for proof in self.at_most(-operand, b, depth - 1))
-        operands = _maximum(self.graph, a) or _clipped(self.graph, a)
+        operands = maximum_of(self.graph, a) or clipped(self.graph, a)
         if len(operands) == 2:
             yield from self._both(self.at_most(operands[0], b, depth - 1), self.at_most(operands[1], b, depth - 1))
         elif len(operands) == 1:
@@ -201,7 +174,7 @@ class _Order:
 
     def _under_sum(self, a: Term, b: Term, depth: int) -> Iterator[Proof]:
         """fl(c + d) >= c where d >= 0, fl(c + d) <= c where d <= 0, and fl(p + q) <= fl(c + d) where p <= c and q <= d."""
-        above, below = _signed_total(self.graph, b), _signed_total(self.graph, a)
+        above, below = signed_total(self.graph, b), signed_total(self.graph, a)
         if above is not None and below is not None:
             for one, other in (above, above[::-1]):
                 yield from self._both(self.at_most(below[0], one, depth - 1), self.at_most(below[1], other, depth - 1))
@@ -299,7 +272,7 @@ class _Order:
 
 def _interval(a: Term, b: Term) -> Condition:
     """a <= b by their ranges alone, one of them a constant or zero."""
-    if b.value == _NOTHING:
+    if b.value == NOTHING:
         return is_above(-a, 0.0)
 
     def holds(x: Range, y: Range) -> bool:
@@ -307,46 +280,6 @@ def _interval(a: Term, b: Term) -> Condition:
         return top <= (_low(y) if b.sign > 0 else -_high(y))
 
     return Condition((a.value, b.value), holds)
-
-
-def _maximum(graph: Structure, term: Term) -> list[Term]:
-    """The terms whose maximum a term is, exactly; none if it is no maximum."""
-    node = graph.producer(term.value, "Max", "Min", "Relu", "Abs", "Clip")
-    if node is None:
-        return []
-    if node.op == "Abs":
-        return [Term(node.inputs[0]), Term(node.inputs[0], -1)] if term.sign > 0 else []
-    if node.op == "Relu":
-        return [Term(node.inputs[0]), ZERO] if term.sign > 0 else []
-    if node.op == "Clip":
-        if term.sign > 0 and node.attributes.get("min") == 0.0 and "max" not in node.attributes:
-            return [Term(node.inputs[0]), ZERO]
-        low, high = _clip_ends(node)
-        end, missing = (low, high) if term.sign > 0 else (high, low)
-        return [Term(node.inputs[0], term.sign), Term(end, term.sign)] if missing is None and end is not None else []
-    return [Term(x, term.sign) for x in node.inputs] if (node.op == "Max") == (term.sign > 0) else []
-
-
-def _clipped(graph: Structure, term: Term) -> list[Term]:
-    """x and the low end of Clip(x, low, high), whose maximum is not smaller than the result."""
-    node = graph.producer(term.value, "Clip")
-    low = None if node is None or term.sign < 0 else _clip_ends(node)[0]
-    return [] if node is None or low is None else [Term(node.inputs[0]), Term(low)]
-
-
-def _clip_ends(node: Node) -> tuple[int | None, int | None]:
-    """The values of both ends. Attributes, as before version 11, are no values."""
-    if "min" in node.attributes or "max" in node.attributes:
-        return None, None
-    ends = [*node.inputs[1:], ABSENT, ABSENT]
-    return None if ends[0] == ABSENT else ends[0], None if ends[1] == ABSENT else ends[1]
-
-
-def _signed_total(graph: Structure, term: Term) -> tuple[Term, Term] | None:
-    terms = total(graph, term.value)
-    if terms is None:
-        return None
-    return terms if term.sign > 0 else (-terms[0], -terms[1])
 
 
 def square_of(graph: Structure, value: int) -> tuple[int, tuple[Condition, ...]] | None:
@@ -399,26 +332,3 @@ def _guarded(graph: Structure, node: Node) -> tuple[int, *tuple[Condition, ...]]
 
 def _is_minus_infinity(array: npt.NDArray[Any] | None) -> bool:
     return array is not None and array.size == 1 and array.dtype.kind == "f" and bool(np.isneginf(array).all())
-
-
-def axes_of(graph: Structure, node: Node) -> tuple[int, ...] | None:
-    """The axes of a reduction, empty for all of them; None if they are not known, or if nothing is reduced."""
-    axes = graph.axes(node)
-    if axes is None:
-        stated = len(node.inputs) > 1 and node.inputs[1] != ABSENT
-        return None if stated or node.attributes.get("noop_with_empty_axes", 0) else ()
-    return tuple(axes) if axes or not node.attributes.get("noop_with_empty_axes", 0) else None
-
-
-def stands_over(x: Range, reduced: Range, axes: tuple[int, ...]) -> bool:
-    """Whether a reduction over `axes` (empty: all) meets its own elements when it is broadcast against them.
-
-    Reshapes keep the order of elements: if the reduction has size 1 along the reduced axes and the size of `x` along
-    all others, each element meets the reduction of its own row.
-    """
-    if x.shape is None or reduced.shape is None or not x.has_known_shape or not reduced.has_known_shape:
-        return False
-    rank = len(x.shape)
-    over = {axis % rank for axis in axes} if axes else set(range(rank))
-    expected = tuple(1 if axis in over else size for axis, size in enumerate(x.shape))
-    return (1,) * (rank - len(reduced.shape)) + reduced.shape == expected

@@ -19,6 +19,7 @@ from functools import wraps
 from typing import Literal
 
 from tensorproof.graph import ABSENT, Node
+from tensorproof.idioms.means import Mean, means_of_one_tensor
 from tensorproof.idioms.structure import RESHAPING, Structure
 
 Kind = Literal["square", "sum", "mean", "multiply", "divide", "add", "maximum", "cast", "root", "norm", "invert", "scale"]
@@ -79,10 +80,24 @@ def scale_of(graph: Structure, value: int, *, inverted: bool) -> Scale | None:
     return _inverted(graph, value, _LONGEST) if inverted else _rooted(graph, value, _LONGEST)
 
 
-def same_magnitude(graph: Structure, a: int, b: int) -> tuple[int, ...] | None:
-    """The results of casts between two tensors that are equal up to signs and these casts; None if they are not."""
+@dataclass(frozen=True, slots=True)
+class Kinship:
+    """Two tensors that are equal up to signs, casts (whose results these are), and two ways to compute one mean.
+
+    `means` are the two means, where the tensors are the differences of one and the same tensor to them.
+    """
+
+    casts: tuple[int, ...]
+    means: tuple[Mean, Mean] | None = None
+
+    def reads(self) -> set[int]:
+        return set(self.casts).union(*(mean.reads() for mean in self.means or ()))
+
+
+def same_magnitude(graph: Structure, a: int, b: int) -> Kinship | None:
+    """How two tensors have the same absolute values, or almost; None if they need not."""
     casts: list[int] = []
-    ends: list[object] = []
+    ends: list[int] = []
     for value in (a, b):
         while True:
             node = graph.producer(value, *_SAME_MAGNITUDE)
@@ -91,10 +106,22 @@ def same_magnitude(graph: Structure, a: int, b: int) -> tuple[int, ...] | None:
             if node.op == "Cast":
                 casts.append(value)
             value = node.inputs[0]
-        node = graph.producer(value, "Sub")
-        # a - b and b - a differ in their sign alone, also when they are rounded.
-        ends.append(graph.canonical(value) if node is None else frozenset(map(graph.canonical, node.inputs)))
-    return tuple(casts) if ends[0] == ends[1] else None
+        ends.append(value)
+    if graph.same(*ends):
+        return Kinship(tuple(casts))
+    one, other = (graph.producer(end, "Sub") for end in ends)
+    if one is None or other is None:
+        return None
+    for x, mean in (one.inputs, one.inputs[::-1]):
+        for y, second in (other.inputs, other.inputs[::-1]):
+            if graph.same(x, y):
+                if graph.same(mean, second):
+                    # a - b and b - a differ in their sign alone, also when they are rounded.
+                    return Kinship(tuple(casts))
+                means = means_of_one_tensor(graph, mean, second)
+                if means is not None:
+                    return Kinship(tuple(casts), means)
+    return None
 
 
 # -- recognition -----------------------------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 
 from tensorproof.formats import Format
 from tensorproof.graph import ABSENT
-from tensorproof.idioms.maximum import stands_over
 from tensorproof.idioms.root_mean_square import Scale
+from tensorproof.idioms.terms import stands_over
 from tensorproof.operators.activations import least
 from tensorproof.operators.table import Call, find_operator
 from tensorproof.ranges.range import Range

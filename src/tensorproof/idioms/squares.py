@@ -6,8 +6,8 @@ import numpy as np
 
 from tensorproof.graph import Node
 from tensorproof.idioms.claims import Claim, idiom
-from tensorproof.idioms.order import Term, stripped
 from tensorproof.idioms.structure import Structure
+from tensorproof.idioms.terms import Term, stripped
 from tensorproof.operators.table import Call
 from tensorproof.ranges.range import Range
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import Array, Format
-from tensorproof.operators.table import CORRECT, FAITHFUL, Call, Error, operator
+from tensorproof.formats import FLOAT32, Array, Format
+from tensorproof.operators.table import CORRECT, FAITHFUL, Call, Error, Mask, operator
 from tensorproof.ranges import relations
 from tensorproof.ranges.affine import Form
 from tensorproof.ranges.elementwise import binary, corners, increasing, monotone, product
 from tensorproof.ranges.pieces import Curve, Piece, exact, or_zero, pieces, within
-from tensorproof.ranges.range import NAN, POSITIVE_INFINITY, Range, align
+from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Range, align
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
+from tensorproof.rules.exponential_overflow import EXPONENTIAL_OVERFLOW
+from tensorproof.targets import ONNXRUNTIME_CPU
 
 #: The block adds the error of its steps itself; the engine only rounds the ends outward into the format.
 PADDED = Error(0.0)
@@ -157,6 +159,12 @@ def clip(op: Call, x: Range, low: Range | None = None, high: Range | None = None
         limited = binary(result, bound, increasing(function), function)
         # A bound that is NaN is NaN in NumPy and no bound at all in other runtimes.
         result = limited.join(result) if bound.any_special & NAN else limited
+    for bound, infinity, end in ((low, NEGATIVE_INFINITY, x.format.low), (high, POSITIVE_INFINITY, x.format.high)):
+        if bound is None and result.any_special & infinity:
+            # An end that is left out is the end of the format (ONNX Clip-13): ONNX Runtime makes infinity that number.
+            here = (result.special & infinity) != 0
+            lows = np.where(here, np.minimum(result.low, end), result.low)
+            result = result.replace(lows, np.where(here, np.maximum(result.high, end), result.high), result.special)
     return result
 
 
@@ -280,6 +288,15 @@ def softplus(op: Call, x: Range) -> Range:
     u = x.format.unit_roundoff
     absolute = 1.5 * u + least(op, x.format)
     return pieces(x, within(-np.inf, np.inf, softplus_value, relative=21 * u, absolute=absolute, low=0.0))
+
+
+@softplus.hazard(EXPONENTIAL_OVERFLOW, gives=POSITIVE_INFINITY)
+def _(op: Call, x: Range) -> Mask:
+    # ONNX Runtime takes the function body, log(exp(x) + 1) in float32, for 16-bit tensors in models of version 18: infinite
+    # above 88.72 (measured with 1.31, float16, versions 9 to 22).
+    if op.target is not ONNXRUNTIME_CPU or op.version != 18 or x.format.bits >= 32:
+        return False
+    return x.high > np.log(FLOAT32.high)
 
 
 @operator("Softsign", error=FAITHFUL, codomain=(-1.0, 1.0), elementwise=True)

@@ -23,6 +23,7 @@ from tensorproof.operators.trigonometric import tanh
 from tensorproof.ranges.elementwise import binary, increasing
 from tensorproof.ranges.grid import Cuts, Grid, Shape, Size, cell_sizes, largest, smallest, union
 from tensorproof.ranges.moving import concatenate, moved, replaced, reshape, shape_of, transpose
+from tensorproof.ranges.norms import Norm, along, times
 from tensorproof.ranges.range import (
     CELL_BUDGET,
     INFINITIES,
@@ -167,8 +168,11 @@ def _cuts(cells: tuple[Array, Array]) -> Cuts:
 
 def widened(op: Call, x: Range, roundings: float) -> Range:
     """The range of results that may have been rounded a few times more, or in another order."""
-    pad = 1.01 * roundings * x.format.unit_roundoff * x.magnitude() + least(op, x.format)
-    return x.replace(x.low - pad, x.high + pad, x.special)
+    relative, absolute = 1.01 * roundings * x.format.unit_roundoff, least(op, x.format)
+    pad = relative * x.magnitude() + absolute
+    result = x.replace(x.low - pad, x.high + pad, x.special)
+    result.norm = None if x.norm is None else x.norm.rounded(x, relative, absolute)
+    return result
 
 
 def scores(op: Call, q: Range, k: Range, scale: float) -> Range:
@@ -246,6 +250,7 @@ def mix(op: Call, logits: Range, v: Range, format: Format, *, may_be_empty: bool
     """
     if 0 in logits.cells or 0 in v.cells:
         return Range.uniform((*shape_of(logits)[:_KEYS], shape_of(v)[-1]), v.format, 0.0, 0.0)
+    whole = v
     logits, v = _on_common_cells(logits, v)
     keys = shape_of(logits)[_KEYS]
     terms = largest(keys)
@@ -283,7 +288,13 @@ def mix(op: Call, logits: Range, v: Range, format: Format, *, may_be_empty: bool
     result_low, result_high = result_low - error, result_high + error
     shape = (*shape_of(logits)[:_KEYS], shape_of(v)[-1])
     grid = (*logits.grid[:_KEYS], v.grid[-1])
-    return Range(v.format, shape, grid, result_low, result_high, _flags(logits, v))
+    result = Range(v.format, shape, grid, result_low, result_high, _flags(logits, v))
+    if op.abstraction.norms and whole.norm is not None and not v.has_special:
+        # Weights sum to 1; the errors of all of them, and of each product and sum, are relative, or lost by underflow.
+        lost = 2.0 * terms * max(least(op, v.format), least(op, format)) * (1.0 + float(size.max()))
+        grown = times(along(whole, 3), 1.0 + float(np.expm1(relative)))
+        result.norm = Norm(3, grown).plus(lost, smallest(shape[-1])) if isinstance(shape[-1], int) else None
+    return result
 
 
 def _with_any_key(y: Range, v: Range) -> Range:

@@ -49,8 +49,9 @@ def if_(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
             continue
         # A branch that clean values never take is reached only after a hazard fired before the condition.
         blame = nullcontext() if clean[index] else run.reached_through(condition.roots)
-        with blame, assuming(run, node.inputs[0], index == 0):
-            flows = run.run(_graph(node, name), ())
+        branch = _graph(node, name)
+        with blame, assuming(run, node.inputs[0], index == 0, branch):
+            flows = run.run(branch, ())
         if not clean[index]:
             behind.append(flows)
         elif results is None:

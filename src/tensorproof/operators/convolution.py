@@ -496,12 +496,12 @@ def _products(op: Call, x: Range, w: Range, taps: Sequence[Taps], groups: int, r
     low_w = low_w.reshape(*batch, filters // groups, inner)
     high_w = low_w if fixed else high_w.reshape(*batch, filters // groups, inner)
     # A block of filters at a time stays in the cache, in the order in which the file holds it.
-    step = max(1, filters // groups if groups > 1 else PRODUCT_BLOCK // max(1, inner))
+    step = max(1, filters // groups if groups > 1 or (fixed and is_large(low_w)) else PRODUCT_BLOCK // max(1, inner))
     parts: list[Sums] = []
     for start in range(0, max(1, filters // groups), step):
         block_low = low_w[..., start : start + step, :]
         block_high = block_low if fixed else high_w[..., start : start + step, :]
-        dot = dot_product(op, block_low, block_high, low_x, high_x, x.format)
+        dot = dot_product(op, block_low, block_high, low_x, high_x, x.format, partial_sums=False)
         nonnegative, nonpositive = (np.broadcast_to(a, dot.low.shape) for a in (dot.nonnegative, dot.nonpositive))
         parts.append(Sums(dot.low, dot.high, dot.magnitude, nonnegative, nonpositive))
     whole = parts[0] if len(parts) == 1 else Sums.stacked(parts, -2)

@@ -17,6 +17,7 @@ import numpy as np
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import Array, Format
 from tensorproof.operators.table import CORRECT, Call, operator
+from tensorproof.ranges.channel_products import LabelledProduct, labelled_product
 from tensorproof.ranges.folds import onto_grid, product_flags, sum_flags
 from tensorproof.ranges.grid import Cuts, Size, broadcast_size, largest, smallest, union
 from tensorproof.ranges.range import CELL_BUDGET, Flags, Range
@@ -43,6 +44,10 @@ _WORK = 1 << 27
 def einsum(op: Call, *operands: Range) -> Range:
     """Multilinear: hulls of pairwise products, summed over the labels that the result does not have."""
     terms, output = parse(op.attribute("equation", ""), [x.rank for x in operands])
+    if op.abstraction.weights == "channel":
+        product = labelled_product(operands, terms, output, op.cells)
+        if product is not None:
+            return _from_sums(op, operands[0].format, product)
     axes = Labels.of(operands, terms, output)
     parts = [_Part.of(x, term, axes) for x, term in zip(operands, terms)]
     format = operands[0].format
@@ -76,6 +81,17 @@ def einsum(op: Call, *operands: Range) -> Range:
     low, high = np.where(never_finite, np.inf, low), np.where(never_finite, -np.inf, high)
     result = axes.result(format, output, low, high, flags)
     report_partial_overflow(op, result, np.broadcast_to(below, result.cells), np.broadcast_to(above, result.cells))
+    return result
+
+
+def _from_sums(op: Call, format: Format, product: LabelledProduct) -> Range:
+    """The product with a large constant, as computed."""
+    shape, grid, dot, special, never_finite, terms = product
+    error = summation_error(op, dot.magnitude, terms, format)
+    low, high = keep_sign(dot.low - error, dot.high + error, dot.nonnegative, dot.nonpositive)
+    low, high = np.where(never_finite, np.inf, low), np.where(never_finite, -np.inf, high)
+    result = Range(format, shape, grid, low, high, np.broadcast_to(special, low.shape))
+    report_partial_overflow(op, result, dot.below - error, dot.above + error)
     return result
 
 

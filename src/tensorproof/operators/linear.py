@@ -13,6 +13,7 @@ from tensorproof.formats import FLOAT32, Array, Format
 from tensorproof.operators.table import CORRECT, Call, find_operator, operator
 from tensorproof.ranges.folds import onto_grid, product_flags, sum_flags
 from tensorproof.ranges.grid import Cuts, Grid, Shape, Size, broadcast_size, counts, largest, smallest, union
+from tensorproof.ranges.interval_product import product_of_intervals
 from tensorproof.ranges.norm_products import product_norm, within_reach
 from tensorproof.ranges.range import CELL_BUDGET, Flags, Range, align
 from tensorproof.ranges.sums import Dot, dot_product, keep_sign, report_partial_overflow, summation_error
@@ -147,6 +148,10 @@ def _affine(op: Call, a: Range, b: Range, c: Range | None = None, alpha: float =
     Runtimes differ in where they multiply by alpha and in whether C is added first or last, so that each rounding may
     concern the whole sum. In 16-bit formats the factors themselves may be rounded first.
     """
+    if c is None and alpha == 1.0:
+        quick = product_of_intervals(op, a, b)
+        if quick is not None:
+            return quick
     vectors = a.rank == 1, b.rank == 1
     a, b = _with_axis(a, 0) if vectors[0] else a, _with_axis(b, 1) if vectors[1] else b
     product = _product(op, a, b)

@@ -152,7 +152,7 @@ def dropout(op: Call, x: Range, ratio: Range | None = None, training: Range | No
     """The identity at inference; in training each element is 0 or x / (1 - ratio) (ONNX Dropout-12)."""
     # Until version 11 the mask is not filled at inference: any value (ONNX Dropout-10).
     keeps = Range.uniform(x.shape, BOOL if op.version >= 10 else x.format, 1.0 if op.version >= 12 else 0.0, 1.0)
-    if not _may_train(training):
+    if not trains(training):
         return x, keeps
     low, high = (0.5, 0.5) if ratio is None else ratio.hull()
     if high <= 0.0:
@@ -175,10 +175,11 @@ def _with_zero(low: Array, high: Array) -> tuple[Array, Array]:
     return np.minimum(low, 0.0), np.maximum(high, 0.0)
 
 
-def _may_train(training: Range | None) -> bool:
+def trains(training: Range | None) -> bool:
+    """Whether Dropout may run in training mode."""
     return training is not None and training.hull()[1] > 0.0
 
 
 @dropout.hazard(DIVISION_BY_ZERO, gives=SPECIALS | UNDEFINED, operand=1)
 def _(op: Call, x: Range, ratio: Range | None = None, training: Range | None = None) -> Mask:
-    return ratio is not None and _may_train(training) and bool(ratio.hull()[1] >= 1.0)
+    return ratio is not None and trains(training) and bool(ratio.hull()[1] >= 1.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -31,12 +30,9 @@ _GATE_ROUNDINGS, _GATE_ERROR = 32.0, 2.0**-18
 
 def attached_axis(y: Range, operands: Sequence[Range]) -> int | None:
     """The axis of the result along which most operands carry a norm."""
-    votes: Counter[int] = Counter()
     rank = y.rank
-    for x in operands:
-        if x.norm is not None and x.shape is not None:
-            votes[x.norm.axis + rank - len(x.shape)] += 1
-    return votes.most_common(1)[0][0] if votes else None
+    axes = [x.norm.axis + rank - len(x.shape) for x in operands if x.norm is not None and x.shape is not None]
+    return max(axes, key=axes.count, default=None)
 
 
 def _norms(y: Range, operands: Sequence[Range]) -> tuple[int, list[tuple[float, float]]] | None:

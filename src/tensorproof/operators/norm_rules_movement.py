@@ -1,4 +1,7 @@
-"""How Euclidean norms pass operators that move, select, repeat or pool elements."""
+"""How Euclidean norms pass operators that move, select, repeat or pool elements.
+
+Reshapes and permutations carry them themselves (`tensorproof.ranges.moving`).
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,9 @@ from tensorproof.operators.movement import (
     concat,
     expand,
     expand_dims,
-    flatten,
-    reshape_,
     split,
     squeeze,
     tile,
-    transpose_,
     unsqueeze,
 )
 from tensorproof.operators.pooling import average_pool, global_average_pool, global_max_pool, max_pool
@@ -26,12 +26,10 @@ from tensorproof.operators.reductions import reduce_mean, reduce_sum
 from tensorproof.operators.table import Call
 from tensorproof.ranges.folds import reduced_axes
 from tensorproof.ranges.grid import Shape, largest
-from tensorproof.ranges.norms import PAD, Norm, along, broadcast_norm, largest_magnitude, times
+from tensorproof.ranges.norms import PAD, Norm, along, broadcast_norm, largest_magnitude, part_norm, reshaped_norm, times
 from tensorproof.ranges.range import Range
 
 
-@reshape_.norm
-@flatten.norm
 @squeeze.norm
 @unsqueeze.norm
 @expand_dims.norm
@@ -39,55 +37,6 @@ def _(op: Call, y: Range, x: Range, *_: Any) -> Norm | None:
     if x.norm is None or x.shape is None or y.shape is None:
         return None
     return reshaped_norm(x.norm, x.shape, y.shape)
-
-
-def _behind(shape: Shape, axis: int) -> int | None:
-    """The number of elements behind one step along an axis, where it is known."""
-    product = 1
-    for size in shape[axis + 1 :]:
-        if not isinstance(size, int):
-            return None
-        product *= size
-    return product
-
-
-def reshaped_norm(norm: Norm, old: Shape, new: Shape) -> Norm | None:
-    """The norm after the same elements, in row-major order, got another shape.
-
-    Along an axis with the same step, vectors are parts of the old ones, or several of them in a row. An axis that swallows
-    all that is behind the old one makes one vector of that many vectors.
-    """
-    step, length = _behind(old, norm.axis), old[norm.axis]
-    if step is None or not isinstance(length, int) or not step or not length:
-        return None
-    best: Norm | None = None
-    for axis, size in enumerate(new):
-        inner = _behind(new, axis)
-        if inner is None or not isinstance(size, int) or not size or (size == 1 and length != 1):
-            continue
-        if inner == step and length % size == 0:
-            return _part(norm, size, length).on(axis)
-        swallows = inner < step and step % inner == 0 and (size * inner) % (length * step) == 0
-        if swallows or (inner == step and size % length == 0):
-            several = size // length
-            best = Norm(axis, times(norm.bound, math.sqrt(several)), times(norm.total, several))
-    return best
-
-
-def _part(norm: Norm, size: int, length: int) -> Norm:
-    """The norm of parts of equal size, in a row."""
-    if size == length:
-        return norm
-    bound = norm.bound if norm.parts is None else min(norm.bound, norm.parts.bound(size))
-    return Norm(norm.axis, bound, norm.total)
-
-
-@transpose_.norm
-def _(op: Call, y: Range, x: Range) -> Norm | None:
-    if x.norm is None:
-        return None
-    order = [axis % x.rank for axis in op.attribute("perm") or range(x.rank)[::-1]]
-    return x.norm.on(order.index(x.norm.axis))
 
 
 @slice_.norm
@@ -108,7 +57,7 @@ def _(op: Call, y: Range, x: Range, sizes: Range | None = None) -> Norm | None:
     lengths = op.integers("split", sizes)
     if not isinstance(size, int) or not isinstance(length, int) or length % size or (lengths and set(lengths) != {size}):
         return replace(x.norm, parts=None)
-    return replace(_part(x.norm, size, length), parts=x.norm.parts)
+    return replace(part_norm(x.norm, size, length), parts=x.norm.parts)
 
 
 @gather.norm

@@ -491,11 +491,15 @@ def _finish(call: Call, x: Range, bound: Bound | None) -> Range:
         return _coarsened(call, _wrap(x if bound is None else within(x, bound)))
     rounding = entry.rounding(x.format, call.target)
     if x.has_special or x.low.size != 1 or x.high.size != 1 or isinstance(bound, Range):
-        low, high = rounding.cells(x.low, x.high)
         if x.has_special:
+            low, high = rounding.cells(x.low, x.high, (-np.inf, np.inf))
             empty = x.low > x.high
             low, high = np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
-        result = x.replace(low, high, x.special if x.has_special else None)
+            result = x.replace(low, high, x.special)
+        else:
+            hull = x.hull()
+            # Rounding is monotone: the hull of what is rounded is the hull, rounded.
+            result = x.rounded(*rounding.cells(x.low, x.high, hull), rounding.interval(*hull) if x.low.size else hull)
         if bound is not None:
             result = within(result, bound)
         return _coarsened(call, _cut_overflow(call, result))
@@ -513,7 +517,9 @@ def _coarsened(call: Call, x: Range) -> Range:
     if call.cells == CELL_BUDGET or x.array is not None or not 1 < x.low.size <= _COMPARED_CELLS or x.has_special:
         return x
     low, high = x.low, x.high
-    return x.smash() if (low == low.item(0)).all() and (high == high.item(0)).all() else x
+    if (low.item(0), high.item(0)) != x.hull() or not (low == low.item(0)).all() or not (high == high.item(0)).all():
+        return x
+    return x.smash()
 
 
 def _finish_related(call: Call, x: Range, bound: Bound | None) -> Range:
@@ -545,6 +551,9 @@ def within(x: Range, bound: Bound) -> Range:
         x = aligned.result(x.format, low, high, aligned.specials[0] if x.has_special else None)
     else:
         least, most = bound
+        low, high = x.hull()
+        if least <= low and high <= most:
+            return x
     low, high = np.maximum(x.low, least), np.minimum(x.high, most)
     # Empty cells hold special values alone. A hull that the bound misses can only come from a hazard that was cut off.
     keep = (low > high) | (x.low > x.high)
@@ -565,7 +574,8 @@ def _wrap(x: Range) -> Range:
 
 def _cut_overflow(call: Call, x: Range) -> Range:
     fmt = x.format
-    if not x.low.size or (x.high.max() <= fmt.high and x.low.min() >= fmt.low):
+    low, high = x.hull()
+    if fmt.low <= low and high <= fmt.high:
         return x
     nonempty = x.low <= x.high
     above, below = (x.high > fmt.high) & nonempty, (x.low < fmt.low) & nonempty

@@ -33,10 +33,9 @@ def summarised_windows(x: Range, w: Range, fixed: Channels, windows: Sequence[Wi
         with_zero = bool(((low <= 0) & (high >= 0)).all())
         rows = [(taps_on_one_cell(window, with_zero=with_zero).cells >= 0).astype(np.float64) for window in windows]
         # One entry per pattern of taps that read something, behind the batch and the filters.
-        total, error, absolute, norm = (_over_patterns(a, rows) for a in (fixed.total, fixed.error, fixed.absolute, fixed.norm))
-        fixed = Channels(total, error, absolute, norm)
+        fixed = fixed.mapped(lambda taps: _over_patterns(taps, rows))
     else:
-        if any((window.reads(window.representatives()) < 0).any() for window in windows):
+        if any(window.reaches_padding for window in windows):
             low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
         fixed = fixed.reshaped((filters, *ones))
     ends = extent(w.array)

@@ -7,6 +7,7 @@ print(statistics_text(costs))        # tensorproof.report.statistics
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -56,6 +57,17 @@ class Costs:
         cost.seconds += seconds
         cost.cells += cells
         cost.most_cells = max(cost.most_cells, cells)
+
+    @contextmanager
+    def counted_pass(self, abstraction: Abstraction) -> Generator[PassCost]:
+        """Time one pass; whoever runs it says how many nodes it had."""
+        cost = PassCost(abstraction)
+        self.passes.append(cost)
+        started = time.perf_counter()
+        try:
+            yield cost
+        finally:
+            cost.seconds = time.perf_counter() - started
 
 
 _CURRENT: ContextVar[Costs | None] = ContextVar("costs", default=None)

@@ -29,6 +29,12 @@ _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!="}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 #: Nodes between a condition and a comparison.
 _DEPTH = 16
+#: Operators that are evaluated again on a narrower operand, where a branch reads their result, and how many in a row.
+_REPEATABLE = frozenset(
+    {*_SAME, "Cast", "CastLike", "Expand", "Neg", "Abs", "Add", "Sub", "Mul", "Div", "Max", "Min", "Clip", "Sqrt", "Exp"}
+    | {"Log", "Reciprocal", "Pow", "ReduceMin", "ReduceMax", "ReduceSum", "ReduceMean"}
+)
+_REPEATED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,7 @@ class Guards:
     def __init__(self, model: Model) -> None:
         self._producers: dict[int, Node] = {n: node for node in model.graph.walk() for n in node.outputs if n != ABSENT}
         self._facts: dict[tuple[int, bool], tuple[Fact, ...]] = {}
+        self._outside: dict[int, list[int]] = {}
 
     def facts(self, condition: int, holds: bool) -> tuple[Fact, ...]:
         """What is known where a condition is true, or where it is false."""
@@ -90,6 +97,17 @@ class Guards:
     def producer(self, value: int) -> Node | None:
         return self._producers.get(value)
 
+    def read_from_outside(self, graph: Graph) -> list[int]:
+        """The values of outer scopes that a graph reads, its sub-graphs included."""
+        found = self._outside.get(id(graph))
+        if found is None:
+            nodes = list(graph.walk())
+            inside = {n for node in nodes for n in (*node.outputs, *(i for sub in node.subgraphs() for i in sub.inputs))}
+            read = [n for node in nodes for n in (*node.inputs, *(o for sub in node.subgraphs() for o in sub.outputs))]
+            found = [n for n in dict.fromkeys((*read, *graph.outputs)) if n != ABSENT and n not in inside]
+            self._outside[id(graph)] = found
+        return found
+
     def read_by(self, node: Node) -> list[int]:
         """The values behind the condition of a branch or a loop, which must still be known where the node is evaluated."""
         position = {"If": 0, "Loop": 1}.get(node.op)
@@ -126,15 +144,51 @@ def _hands_back(node: Node) -> bool:
 
 
 @contextmanager
-def assuming(run: Propagation, condition: int, holds: bool) -> Generator[None]:
-    """Evaluate where a condition is known: the values behind it are narrower meanwhile."""
+def assuming(run: Propagation, condition: int, holds: bool, branch: Graph) -> Generator[None]:
+    """Evaluate a branch where a condition is known: the values behind it are narrower meanwhile, and what is made from them."""
     narrower = narrowed(run, condition, holds)
-    before = {number: run.values[number] for number in narrower}
+    if narrower:
+        for number in run.guards.read_from_outside(branch):
+            _repeat(run, narrower, number, _REPEATED)
+    before = {number: run.values.get(number) for number in narrower}
     run.values.update(narrower)
     try:
         yield
     finally:
-        run.values.update(before)
+        _restore(run, before)
+
+
+def _restore(run: Propagation, before: Mapping[int, Flow | None]) -> None:
+    for number, flow in before.items():
+        if flow is None:
+            run.values.pop(number, None)
+        else:
+            run.values[number] = flow
+
+
+def _repeat(run: Propagation, changed: dict[int, Flow], number: int, depth: int) -> bool:
+    """Evaluate what made a value once more, if it is made from narrower values; whether the value is narrower now."""
+    if number in changed:
+        return True
+    node = run.guards.producer(number)
+    if node is None or node.domain or node.op not in _REPEATABLE or depth == 0:
+        return False
+    inputs = [operand for operand in node.inputs if operand != ABSENT]
+    narrower = [operand for operand in inputs if _repeat(run, changed, operand, depth - 1)]
+    if not narrower:
+        return False
+    operands = {operand: _known(run, changed, operand) for operand in inputs}
+    if any(flow is None for flow in operands.values()):
+        return False
+    before = {key: run.values.get(key) for key in (*operands, number)}
+    run.values.update({key: flow for key, flow in operands.items() if flow is not None})
+    try:
+        again = run.repeated(node)
+        known = before[number]
+        changed[number] = again if known is None else _on_both(known, _both, again)
+    finally:
+        _restore(run, before)
+    return True
 
 
 def narrowed(run: Propagation, condition: int, holds: bool) -> dict[int, Flow]:
@@ -336,6 +390,14 @@ def _within(x: Range, low: Any, high: Any, bits: int) -> Range:
     if bool((least == x.low).all()) and bool((most == x.high).all()) and bool((special == x.special).all()):
         return x
     return _keeping(x, x.replace(least, most, special))
+
+
+def _both(x: Range, y: Range) -> Range:
+    """Two ranges of the same tensor at once."""
+    if x.shape != y.shape:
+        return x
+    met = x.meet(y)
+    return x if bool((met.low > met.high).any()) else _keeping(x, met)
 
 
 def _keeping(x: Range, narrower: Range) -> Range:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.ranges.grid import Cuts, Grid, Shape, Size, Span, coarse, counts, largest, smallest, union
+from tensorproof.ranges.norms import reshaped_norm
 from tensorproof.ranges.range import CELL_BUDGET, Flags, Range
 from tensorproof.ranges.regrouping import Integers, blocks, split_block, tidy
 
@@ -242,7 +243,9 @@ def transpose(x: Range, order: Sequence[int]) -> Range:
     if x.array is not None:
         return Range.constant(x.array.transpose(order), x.format)
     shape = shape_of(x)
-    return moved(x, tuple(shape[i] for i in order), tuple(x.grid[i] for i in order), lambda a: a.transpose(order))
+    result = moved(x, tuple(shape[i] for i in order), tuple(x.grid[i] for i in order), lambda a: a.transpose(order))
+    result.norm = None if x.norm is None else x.norm.on([i % len(shape) for i in order].index(x.norm.axis))
+    return result
 
 
 def reshape(x: Range, shape: Shape) -> Range:
@@ -256,7 +259,18 @@ def reshape(x: Range, shape: Shape) -> Range:
         return Range.constant(x.array.reshape([smallest(size) for size in shape]), x.format)
     if x.shape is None or 0 in shape or 0 in x.shape:
         return anywhere(x, shape)
-    old = x.shape
+    result = _reshaped(x, x.shape, shape)
+    if x.norm is not None and result.norm is None and result is not x:
+        # Scores of 16 bits overflow early, and singular values of the few columns of a head cost little.
+        result.norm = reshaped_norm(x.norm, x.shape, shape, spectral=x.format.bits < 32)
+    return result
+
+
+def _reshaped(x: Range, old: Shape, shape: Shape) -> Range:
+    if x.low.size == 1 and x.has_known_shape and all(isinstance(size, int) for size in shape):
+        if math.prod(x.sizes) != math.prod(map(smallest, shape)):
+            raise NotAnalysed("a reshape to another number of elements")
+        return moved(x, shape, (None,) * len(shape), lambda a: a.reshape((1,) * len(shape)))
     front = 0
     while front < min(len(old), len(shape)) and old[front] == shape[front] and isinstance(old[front], int):
         front += 1

@@ -21,7 +21,7 @@ from tensorproof.ranges.partial_sums import Sums
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.spectral import largest_sigma, sigma
 from tensorproof.ranges.sums import Dot
-from tensorproof.ranges.weights import channels, extents_along, is_large
+from tensorproof.ranges.weights import channels, extents_along, is_large, norm_of
 
 
 def _extents(x: Range, axis: int) -> tuple[Array, Array]:
@@ -41,10 +41,12 @@ def _times_cells(a: Array, b: Array) -> Array:
 
 def matrix_norm(w: Range, spectral: bool) -> float:
     """A bound of the largest singular value of a matrix, or of each of a stack of them: Frobenius, or better if asked for."""
-    columns = cell_norms(w, -2)
-    cuts = w.grid[-1]
     if w.has_special or not w.has_known_shape:
         return math.inf
+    if w.array is not None and w.rank == 2 and is_large(w.array):
+        return sigma(w.array) if spectral else norm_of(w.array)
+    columns = cell_norms(w, -2)
+    cuts = w.grid[-1]
     counts = np.array([float(w.sizes[-1])]) if cuts is None else np.diff(cuts).astype(np.float64)
     if columns.shape[-1] != len(counts):
         counts = np.array([float(w.sizes[-1])])
@@ -68,7 +70,7 @@ def _over(array: Array, old: Grid, new: Grid) -> Array:
     offset = len(new) - len(old)
     for axis, before in enumerate(old):
         after = new[offset + axis]
-        if array.shape[axis] <= 1 or before is None:
+        if array.shape[axis] <= 1 or before is None or before is after:
             continue
         if after is not None and bool(np.isin(before, after).all()):
             array = regrid(array, axis, before, after)
@@ -117,19 +119,15 @@ def product_norm(op: Call, result: Range, a: Range, b: Range, factor: float, add
     if a.has_special or b.has_special or any(x.has_special or x.shape is None for x in addends) or result.shape is None:
         return None
     axis = result.rank - (2 if a.array is not None and b.array is None else 1)
-    implied = along(result, axis)
-    if axis == result.rank - 1:
-        bound = times(along(a, a.rank - 1), matrix_norm(b, op.abstraction.spectral))
-        bound = min(bound, mixed_norm(a, b))
-    else:
-        bound = times(along(b, b.rank - 2), matrix_norm(a, op.abstraction.spectral))
-    extra = sum(broadcast_norm(x, result.shape, axis)[0] for x in addends) + _length(result, axis, error)
     known, operand = (b, along(a, a.rank - 1)) if axis == result.rank - 1 else (a, along(b, b.rank - 2))
+    bound = times(operand, matrix_norm(known, op.abstraction.spectral))
+    bound = min(bound, mixed_norm(a, b)) if known is b else bound
+    extra = sum(broadcast_norm(x, result.shape, axis)[0] for x in addends) + _length(result, axis, error)
     parts = None
     if known.array is not None and known.rank == 2 and is_large(known.array) and operand < math.inf:
         matrix = known.array if known is b else known.array.T
         parts = Parts(matrix, times(operand, factor), extra, op.abstraction.spectral)
-    return Norm(axis, min((times(bound, factor) + extra) * PAD, implied), parts=parts)
+    return Norm(axis, min((times(bound, factor) + extra) * PAD, along(result, axis)), parts=parts)
 
 
 def _length(result: Range, axis: int, error: Array) -> float:
@@ -138,6 +136,7 @@ def _length(result: Range, axis: int, error: Array) -> float:
         return 0.0
     if not result.has_known_shape:
         return math.inf
+    error = error.reshape((*(1,) * (result.rank - error.ndim), *error.shape))
     sizes = cell_sizes(result.grid, result.sizes, axis).astype(np.float64)
     counts = sizes if error.shape[axis] == len(sizes) else np.array([float(sizes.sum())])
     return float(root_of_squares(error, axis, counts).max())

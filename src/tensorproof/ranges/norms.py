@@ -20,6 +20,8 @@ from tensorproof.ranges.range import Range
 from tensorproof.ranges.spectral import sigma
 from tensorproof.ranges.weights import channels, is_large
 
+#: Columns of which singular values are made even where a pass does not ask for them.
+FEW_COLUMNS = 128
 #: More than the relative rounding errors of any sum of squares made here.
 PAD = 1.0 + 2.0**-30
 
@@ -36,11 +38,11 @@ class Parts:
     extra: float
     spectral: bool
 
-    def bound(self, size: int) -> float:
+    def bound(self, size: int, *, spectral: bool = False) -> float:
         """The norm of any `size` elements in a row, counted from a multiple of `size` on."""
         columns = channels(self.matrix, (0,)).norm.reshape(-1, size)
         longest = float(root_of_squares(columns, 1, np.ones(size)).max())
-        if self.spectral:
+        if self.spectral or spectral:
             starts = range(0, self.matrix.shape[1], size)
             longest = min(longest, max(sigma(self.matrix[:, start : start + size]) for start in starts))
         return (times(longest, self.length) + self.extra) * PAD
@@ -72,9 +74,10 @@ class Norm:
         reach = min(self.bound, self.total)
         if not reach < np.inf:
             return x
-        low, high = x.low, x.high
-        if low.size == 1 and low.item() >= -reach and high.item() <= reach:
+        low, high = x.hull()
+        if low >= -reach and high <= reach:
             return x
+        low, high = x.low, x.high
         if (high > reach).any() or (low < -reach).any():
             empty = low > high
             low, high = np.clip(low, -reach, reach), np.clip(high, -reach, reach)
@@ -174,8 +177,38 @@ def along(x: Range, axis: int) -> float:
     """The best bound on the norm of every vector along an axis: the attached one, or what the cells imply."""
     if x.shape is None:
         return math.inf
+    if x.array is None and x.low.size == 1 and not x.has_special:
+        length = largest(x.shape[axis])
+        implied = math.inf if length is None else times(largest_magnitude(x), math.sqrt(length))
+        attached = x.norm is not None and x.norm.axis == axis % len(x.shape)
+        return min(implied, x.norm.bound, x.norm.total) if x.norm is not None and attached else implied
+    if not x.has_special and (x.array is None or not is_large(x.array)):
+        return _of_few_cells(x, axis)
     norms = cell_norms(x, axis)
     return float(norms.max()) if norms.size else 0.0
+
+
+def _of_few_cells(x: Range, axis: int) -> float:
+    """`along` of bounds over a few cells, in as few steps as possible."""
+    assert x.shape is not None
+    axis %= len(x.shape)
+    length, cuts = largest(x.shape[axis]), x.grid[axis]
+    attached = math.inf if x.norm is None or x.norm.axis != axis else min(x.norm.bound, x.norm.total)
+    if length is None or not x.low.size:
+        return attached if x.low.size else 0.0
+    magnitude = np.abs(x.low) if x.low is x.high else np.maximum(np.abs(x.low), np.abs(x.high))
+    most = float(magnitude.max())
+    if cuts is None:
+        return min(times(most, math.sqrt(length)), attached)
+    if not 1e-100 < most < 1e100:
+        # Squares would leave float64.
+        norms = cell_norms(x, axis)
+        return float(norms.max())
+    # What underflows of smaller squares is far less than the padding of the largest.
+    squares = magnitude * magnitude
+    if len(cuts) - 1 != length:
+        squares = squares * np.diff(cuts).reshape([-1 if i == axis else 1 for i in range(squares.ndim)])
+    return min(math.sqrt(float(np.add.reduce(squares, axis).max())) * PAD, attached)
 
 
 def total_along(x: Range, axis: int) -> float:
@@ -194,3 +227,44 @@ def broadcast_norm(x: Range, shape: Shape, axis: int) -> tuple[float, float]:
         reach = largest_magnitude(x)
         return times(reach, math.sqrt(length)), times(reach, length)
     return along(x, own), total_along(x, own)
+
+
+def _behind(shape: Shape, axis: int) -> int | None:
+    """The number of elements behind one step along an axis, where it is known."""
+    product = 1
+    for size in shape[axis + 1 :]:
+        if not isinstance(size, int):
+            return None
+        product *= size
+    return product
+
+
+def reshaped_norm(norm: Norm, old: Shape, new: Shape, *, spectral: bool = False) -> Norm | None:
+    """The norm after the same elements, in row-major order, got another shape.
+
+    Along an axis with the same step, vectors are parts of the old ones, or several of them in a row. An axis that swallows
+    all that is behind the old one makes one vector of that many vectors.
+    """
+    step, length = _behind(old, norm.axis), old[norm.axis]
+    if step is None or not isinstance(length, int) or not step or not length:
+        return None
+    best: Norm | None = None
+    for axis, size in enumerate(new):
+        inner = _behind(new, axis)
+        if inner is None or not isinstance(size, int) or not size or (size == 1 and length != 1):
+            continue
+        if inner == step and length % size == 0:
+            return part_norm(norm, size, length, spectral and size <= FEW_COLUMNS).on(axis)
+        swallows = inner < step and step % inner == 0 and (size * inner) % (length * step) == 0
+        if swallows or (inner == step and size % length == 0):
+            several = size // length
+            best = Norm(axis, times(norm.bound, math.sqrt(several)), times(norm.total, several))
+    return best
+
+
+def part_norm(norm: Norm, size: int, length: int, spectral: bool = False) -> Norm:
+    """The norm of parts of equal size, in a row."""
+    if size == length:
+        return norm
+    bound = norm.bound if norm.parts is None else min(norm.bound, norm.parts.bound(size, spectral=spectral))
+    return Norm(norm.axis, bound, norm.total)

@@ -27,7 +27,7 @@ from tensorproof.ranges.grid import Shape, Span
 from tensorproof.ranges.guards import Guards
 from tensorproof.ranges.range import CELL_BUDGET, SPECIALS, Range
 from tensorproof.ranges.rounding import flushed
-from tensorproof.ranges.silence import silence
+from tensorproof.ranges.silence import is_silent, silence
 from tensorproof.targets import Target
 
 
@@ -193,6 +193,8 @@ class Propagation:
         self._strict = strict
         self.kept: dict[int, Flow] = {}
         self._progress = progress
+        #: Asked after each node of the model's own graph whether to stop there: for passes that only look for proofs.
+        self.until: Callable[[Node], bool] | None = None
         #: Evaluations of nodes so far; the budgets of loops are counted in them.
         self.evaluations = 0
         #: The number of evaluations up to which loops may go on one iteration at a time; None outside of loops.
@@ -260,6 +262,17 @@ class Propagation:
 
     def run(self, graph: Graph, inputs: Sequence[Flow]) -> list[Flow]:
         """Evaluate a (sub-)graph on its inputs."""
+        if not is_silent():
+            with silence():
+                return self.run(graph, inputs)
+        if self._costs is not None and graph is self.model.graph:
+            with self._costs.counted_pass(self.abstraction) as cost:
+                flows = self._run(graph, inputs)
+                cost.nodes = self.evaluations
+            return flows
+        return self._run(graph, inputs)
+
+    def _run(self, graph: Graph, inputs: Sequence[Flow]) -> list[Flow]:
         if len(inputs) != len(graph.inputs):
             raise NotAnalysed(f"sub-graph {graph.name!r} takes {len(graph.inputs)} inputs, not {len(inputs)}")
         for number, flow in zip(graph.inputs, inputs):
@@ -275,6 +288,8 @@ class Propagation:
                 self._progress(self.evaluations)
             for number in last_use.get(position, ()):
                 self.values.pop(number, None)
+            if self.until is not None and graph is self.model.graph and self.until(node):
+                return []
         return [self._alone(self.read(number)) for number in graph.outputs]
 
     def _guards_of(self, graph: Graph) -> Guards | None:
@@ -371,6 +386,12 @@ class Propagation:
                 actual_result = with_special(self._beyond_format(actual_result), gives & SPECIALS)
             flows.append(Flow(clean_result, actual_result, roots))
         return flows
+
+    def repeated(self, node: Node) -> Flow:
+        """The first result of a node on the operands of the moment, nothing recorded: where more is known of them."""
+        with self.unrecorded():
+            self._evaluate(node)
+        return self.values[node.outputs[0]]
 
     def apply_part(self, part: Operator, node: Node, operands: Sequence[Flow | None]) -> list[Flow]:
         """A step of a control-flow operator that is no sub-graph: its hazards are the node's own."""
@@ -617,10 +638,5 @@ def propagate(
         abstraction=abstraction,
         known=known,
     )
-    started = time.perf_counter()
-    with silence():
-        outputs = run.run(model.graph, [run.as_operand(Flow.of(inputs[number])) for number in model.graph.inputs])
-    counted = costs.current()
-    if counted is not None:
-        counted.passes.append(costs.PassCost(abstraction, run.evaluations, time.perf_counter() - started))
+    outputs = run.run(model.graph, [run.as_operand(Flow.of(inputs[number])) for number in model.graph.inputs])
     return RangedGraph(model, target, run.summaries, run.records, dict(zip(model.graph.outputs, outputs)), run.kept)

@@ -54,7 +54,7 @@ CELL_BUDGET = 1 << 16
 class Range:
     """The abstract value of one tensor. Immutable: the arrays are never written to after construction."""
 
-    __slots__ = ("_array", "_high", "_low", "_special", "form", "format", "grid", "norm", "shape")
+    __slots__ = ("_array", "_high", "_hull", "_low", "_special", "form", "format", "grid", "norm", "shape")
 
     def __init__(
         self,
@@ -72,6 +72,7 @@ class Range:
         self._high: Array | None = high
         self._special = special if special is not None and special.any() else None
         self._array: npt.NDArray[Any] | None = None
+        self._hull: tuple[float, float] | None = None
         #: A bound on the Euclidean norm along an axis, where one is known (`tensorproof.ranges.norms`).
         self.norm: Norm | None = None
         #: The elements as affine forms over symbols, where they are known (`tensorproof.ranges.affine`).
@@ -90,6 +91,7 @@ class Range:
         self._low = self._high = None
         self._special = None
         self._array = array
+        self._hull = None
         self.norm = None
         self.form = None
         if self.format.is_float:
@@ -133,17 +135,26 @@ class Range:
         """The same range with other bounds, where it has one cell."""
         return Range(self.format, self.shape, self.grid, _filled(self.grid, low), _filled(self.grid, high))
 
+    def rounded(self, low: Array, high: Array, hull: tuple[float, float]) -> Range:
+        """Other bounds on the same grid, whose hull is known."""
+        copy = Range(self.format, self.shape, self.grid, low, high)
+        copy._hull = hull
+        return copy
+
     def bare(self) -> Range:
         """The same bounds for another tensor: nothing that relates elements to each other or to other tensors."""
         copy = Range.__new__(Range)
         copy.format, copy.shape, copy.grid = self.format, self.shape, self.grid
         copy._low, copy._high, copy._special, copy._array = self._low, self._high, self._special, self._array
+        copy._hull = self._hull
         copy.norm = copy.form = None
         return copy
 
     def with_format(self, format: Format) -> Range:
         """The same bounds, said of another format (nothing is converted)."""
-        return Range(format, self.shape, self.grid, self.low, self.high, self._special)
+        result = Range(format, self.shape, self.grid, self.low, self.high, self._special)
+        result.norm = self.norm
+        return result
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -236,6 +247,11 @@ class Range:
 
     def hull(self) -> tuple[float, float]:
         """The smallest interval over the finite values of all cells; (inf, -inf) if there is none."""
+        if self._hull is None:
+            self._hull = self._found_hull()
+        return self._hull
+
+    def _found_hull(self) -> tuple[float, float]:
         if self._array is not None and self._array.size > CELL_BUDGET and self.format.kind in ("float", "int"):
             # A large constant is never copied into float64.
             found = extent(self._array) if self.format.is_float else None

@@ -110,6 +110,16 @@ def total(op: Call, result: Range, *parts: tuple[float, Range], error: Field = Z
     return combined(result.sizes, [((factor, factor), x.form) for (factor, _), x in zip(parts, operands)], error)
 
 
+def mean(op: Call, result: Range, operands: Sequence[Range], error: Field) -> Form | None:
+    """The mean of tensors, with the error of all its steps."""
+    known = _all_read(op, operands)
+    count = float(len(operands))
+    share = reciprocal((count, count))
+    if known is None or share is None:
+        return None
+    return combined(result.sizes, [(share, x.form) for x in known], error)
+
+
 def error_of(operands: Sequence[Range], relative: float, absolute: float) -> Field:
     """An error of relative * (sum of absolute values) + absolute on either side."""
     if relative == 0.0 == absolute:
@@ -240,6 +250,16 @@ def absolute(op: Call, result: Range, x: Range) -> Form | None:
     return Form(form.shape, form.centre, form.terms)
 
 
+def leaky(op: Call, result: Range, x: Range, slope: Field) -> Form | None:
+    """x above zero, a x below: a x + (1 - a) max(x, 0)."""
+    operand = read(op, x)
+    if operand is None or not operand.form.terms:
+        return None
+    rest = added(ONE, negated(slope))
+    form = combined(result.sizes, [(slope, operand.form), (rest, _excess(result, operand, NOTHING))])
+    return Form(form.shape, form.centre, form.terms)
+
+
 # -- movement --------------------------------------------------------------------------------------------------------
 
 
@@ -288,11 +308,14 @@ __all__ = [
     "form_of",
     "is_small",
     "joined",
+    "leaky",
     "maximum",
+    "mean",
     "minimum",
     "parts",
     "product",
     "quotient",
+    "read",
     "rectified",
     "sums",
     "total",

@@ -67,21 +67,24 @@ class Rounding:
             end = min(padded, 0.0) if end <= 0.0 and self._keeps_sign else padded
         return self.format.above(end)
 
-    def cells(self, low: Array, high: Array) -> tuple[Array, Array]:
-        """The intervals of all cells, rounded outward."""
+    def cells(self, low: Array, high: Array, hull: tuple[float, float]) -> tuple[Array, Array]:
+        """The intervals of all cells, rounded outward. `hull` spans those that are not empty; it is NaN where a bound is."""
         fmt = self.format
+        moderate = -0.25 * fmt.high < hull[0] <= hull[1] < 0.25 * fmt.high
+        if moderate and self._nearest and self._ends is None and not self._flushes:
+            return fmt.round_nearest(low, moderate=True), fmt.round_nearest(high, moderate=True)
         ends = np.empty((2, *np.broadcast_shapes(low.shape, high.shape)))
         ends[0] = np.negative(low)
         ends[1] = high
-        if ends.size and not ends.max() < np.inf:
+        if not moderate:
             ends[np.isnan(ends)] = np.inf
         if self._nearest:
-            ends = fmt.round_nearest(ends)
+            ends = fmt.round_nearest(ends, moderate=moderate)
         else:
             if self._ulps or self._absolute:
                 padded = ends + (self._ulps * fmt.quantum(ends) + self._absolute)
                 ends = np.where(ends <= 0, np.minimum(padded, 0.0), padded) if self._keeps_sign else padded
-            ends = fmt.round_up(ends)
+            ends = fmt.round_up(ends, moderate=moderate)
         low, high = -ends[0], ends[1]
         if self._ends is not None:
             low, high = np.clip(low, *self._ends), np.clip(high, *self._ends)

@@ -21,15 +21,21 @@ import numpy.typing as npt
 from tensorproof.formats import Array, Format
 from tensorproof.operators.table import RESULT, Call
 from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Range
+from tensorproof.ranges.weights import extent, is_large
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 Numbers = npt.NDArray[Any]
 
 _FLOAT64_ROUNDOFF = 2.0**-53
+_FLOAT32_ROUNDOFF = 2.0**-24
+#: Terms below this never leave float32, nor do sums of millions of them.
+_LARGE_FLOAT32 = 2.0**100
 #: Integers up to here, halves included, are exact in float64.
 _EXACT_INTEGERS = 2.0**51
 #: Products of this many scalar terms are summed slice by slice, exactly; above, centre and radius take over.
 _SLICED_TERMS = 1 << 22
+#: Terms that are summed in one go in float32.
+_LONGEST = 1 << 12
 #: Elements of a constant matrix that are converted to float64 at a time.
 _CHUNK = 1 << 18
 
@@ -57,6 +63,15 @@ def summation_error(
     error = np.where(growth > 0.0, growth * magnitude, 0.0)
     # A sum of zeros is exact: only terms that are there can underflow.
     return error + np.where(magnitude > 0.0, count * (lost + (2.0**-1074 if products else 0.0)) * amplified, 0.0)
+
+
+def summation_error_of(op: Call, magnitude: float, terms: int, format: Format) -> float:
+    """`summation_error` of one sum of products of floating numbers."""
+    accumulator = op.accumulation(format)
+    flushes = op.target.flushes_results or op.target.flushes_operands
+    lost = accumulator.smallest_normal if flushes else accumulator.smallest_subnormal
+    growth = (terms * accumulator.unit_roundoff + (terms + 4.0) * _FLOAT64_ROUNDOFF) * (1.0 + 2.0**-20)
+    return growth * magnitude + terms * (lost + 2.0**-1074) if magnitude else 0.0
 
 
 def product_growth(factors: int | Array, unit_roundoff: float) -> Array:
@@ -109,27 +124,44 @@ def keep_sign(low: Array, high: Array, nonnegative: Any, nonpositive: Any) -> tu
     return np.where(nonnegative, np.maximum(low, 0.0), low), np.where(nonpositive, np.minimum(high, 0.0), high)
 
 
-def dot_product(op: Call, low_a: Numbers, high_a: Numbers, low_b: Numbers, high_b: Numbers, format: Format) -> Dot:
+def dot_product(
+    op: Call, low_a: Numbers, high_a: Numbers, low_b: Numbers, high_b: Numbers, format: Format, *, partial_sums: bool = True
+) -> Dot:
     """Bounds of a @ b and what their rounding depends on.
 
     Both bounds of an operand may be one and the same array, of any dtype: a large matrix is then converted in pieces.
+    Without `partial_sums`, their bounds are the sums of absolute terms.
     """
-    low, high, magnitude = interval_product(low_a, high_a, low_b, high_b)
-    above_a, below_a = (low_a >= 0).all(axis=-1, keepdims=True), (high_a <= 0).all(axis=-1, keepdims=True)
-    above_b, below_b = (low_b >= 0).all(axis=-2, keepdims=True), (high_b <= 0).all(axis=-2, keepdims=True)
+    single = format.is_float and op.accumulation(format).unit_roundoff >= _FLOAT32_ROUNDOFF
+    low, high, magnitude = interval_product(low_a, high_a, low_b, high_b, single=single)
+    above_a, below_a = _signs(low_a, high_a, -1)
+    nonnegative = nonpositive = np.zeros((1,) * low.ndim, np.bool_)
+    # Weights are only asked for their signs where the other operand has one.
+    if above_a.any() or below_a.any():
+        above_b, below_b = _signs(low_b, high_b, -2)
+        nonnegative = np.asarray((above_a & above_b) | (below_a & below_b))
+        nonpositive = np.asarray((above_a & below_b) | (below_a & above_b))
     below, above = -magnitude, magnitude
     # Only near the limit of the accumulator does it matter that positive and negative terms never add up.
-    if format.is_float and magnitude.size and not float(magnitude.max()) < op.accumulation(format).high / 4:
-        below, above = _partial_sums(low_a, high_a, low_b, high_b)
-    return Dot(
-        low,
-        high,
-        magnitude,
-        np.asarray((above_a & above_b) | (below_a & below_b)),
-        np.asarray((above_a & below_b) | (below_a & above_b)),
-        below,
-        above,
-    )
+    near = partial_sums and format.is_float and magnitude.size > 0
+    if near and not float(magnitude.max()) < op.accumulation(format).high / 4:
+        if any(low is high and is_large(low) for low, high in ((low_a, high_a), (low_b, high_b))):
+            # With P the positive and N the size of the negative terms, P - N <= high and P + N <= magnitude; N alike.
+            below, above = 0.5 * low - 0.5 * magnitude, 0.5 * high + 0.5 * magnitude
+            below, above = np.where(np.isnan(below), -np.inf, below), np.where(np.isnan(above), np.inf, above)
+        else:
+            below, above = _partial_sums(low_a, high_a, low_b, high_b)
+    return Dot(low, high, magnitude, nonnegative, nonpositive, below, above)
+
+
+def _signs(low: Numbers, high: Numbers, axis: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Whether all elements along an axis are >= 0, and whether all are <= 0; of a large constant, whether all elements are."""
+    if low is high and is_large(low):
+        ends = extent(low)
+        shape = tuple(1 if i == axis % low.ndim else n for i, n in enumerate(low.shape))
+        up, down = (False, False) if ends is None else (ends[0] >= 0.0, ends[1] <= 0.0)
+        return np.broadcast_to(np.bool_(up), shape), np.broadcast_to(np.bool_(down), shape)
+    return np.all(low >= 0, axis=axis, keepdims=True), np.all(high <= 0, axis=axis, keepdims=True)
 
 
 def _partial_sums(low_a: Numbers, high_a: Numbers, low_b: Numbers, high_b: Numbers) -> tuple[Array, Array]:
@@ -139,22 +171,25 @@ def _partial_sums(low_a: Numbers, high_a: Numbers, low_b: Numbers, high_b: Numbe
     return -(up_a @ down_b + down_a @ up_b), up_a @ up_b + down_a @ down_b
 
 
-def interval_product(low_a: Numbers, high_a: Numbers, low_b: Numbers, high_b: Numbers) -> tuple[Array, Array, Array]:
+def interval_product(
+    low_a: Numbers, high_a: Numbers, low_b: Numbers, high_b: Numbers, *, single: bool = False
+) -> tuple[Array, Array, Array]:
     """Bounds of the matrix products a @ b over boxes of matrices, and the sum of absolute terms.
 
     Each term's own hull is summed, up to float64 rounding, which `summation_error` covers. Small products are split by
     sign, so that integers stay exact. Large ones use centre and radius where one operand is a point, and the signs of
     both operands elsewhere; there, terms of two factors that both straddle zero are bounded by their magnitudes (at
-    most twice as wide).
+    most twice as wide). `single` allows large products with a point to be computed in float32, whose rounding error is
+    then part of the bounds.
     """
     if low_b is high_b or bool((low_b == high_b).all()):
         if low_a is high_a or bool((low_a == high_a).all()):
             low = _float64(low_a) @ _float64(low_b)
             return low, low, np.abs(_float64(low_a)) @ np.abs(_float64(low_b))
-        return _times_point(_float64(low_a), _float64(high_a), low_b)
+        return _times_point(_float64(low_a), _float64(high_a), low_b, single)
     if low_a is high_a or bool((low_a == high_a).all()):
-        transposed = (np.swapaxes(x, -1, -2) for x in (_float64(low_b), _float64(high_b), low_a))
-        low, high, magnitude = (np.swapaxes(x, -1, -2) for x in _times_point(*transposed))
+        low_t, high_t, point = (np.swapaxes(x, -1, -2) for x in (_float64(low_b), _float64(high_b), low_a))
+        low, high, magnitude = (np.swapaxes(x, -1, -2) for x in _times_point(low_t, high_t, point, single))
         return low, high, magnitude
     low_a, high_a, low_b, high_b = _float64(low_a), _float64(high_a), _float64(low_b), _float64(high_b)
     work = math.prod(np.broadcast_shapes(low_a.shape[:-1], (*low_b.shape[:-2], 1))) * math.prod(low_b.shape[-2:])
@@ -168,8 +203,12 @@ def _float64(array: Numbers) -> Array:
     return array.astype(np.float64, copy=False)
 
 
-def _times_point(low: Array, high: Array, point: Numbers) -> tuple[Array, Array, Array]:
+def _times_point(low: Array, high: Array, point: Numbers, single: bool = False) -> tuple[Array, Array, Array]:
     """An interval matrix times a known one."""
+    if single and point.ndim == 2 and point.dtype != np.float64 and is_large(point):
+        found = _times_point_in_float32(low, high, point)
+        if found is not None:
+            return found
     if low.size * point.shape[-1] <= _SLICED_TERMS or point.ndim > 2:
         point = _float64(point)
         positive, negative = np.maximum(point, 0.0), np.minimum(point, 0.0)
@@ -190,6 +229,49 @@ def _times_point(low: Array, high: Array, point: Numbers) -> tuple[Array, Array,
         spread += stacked[..., start : start + step] @ np.abs(part)
     reach, magnitude = spread[..., : low.shape[-2], :], spread[..., low.shape[-2] :, :]
     return middle - reach, middle + reach, magnitude
+
+
+def _times_point_in_float32(low: Array, high: Array, point: Numbers) -> tuple[Array, Array, Array] | None:
+    """The same in float32, a block of terms at a time, blocks added up in float64; None where float32 is too small.
+
+    The centre is a float32 number and the radius is measured from it, so that only the products and sums round: those of a
+    block of n terms by n u sum|terms|, u = 2^-24, and by the smallest normal number for each product that underflows.
+    """
+    ends = extent(point)
+    reach = float(np.maximum(np.abs(low), np.abs(high)).max(initial=0.0))
+    if ends is None or not max(-ends[0], ends[1]) < _LARGE_FLOAT32 or not reach < np.inf:
+        return None
+    # Factors of at most one: a power of two changes no digit.
+    exponent = int(np.frexp(reach)[1])
+    low, high = np.ldexp(low, -exponent), np.ldexp(high, -exponent)
+    centre = (0.5 * low + 0.5 * high).astype(np.float32)
+    middle = centre.astype(np.float64)
+    up = 1.0 + 2.0**-22
+    radius = np.maximum(high - middle, middle - low)
+    stacked = (np.concatenate((radius, np.abs(middle) + radius), axis=-2) * up).astype(np.float32)
+    rows, columns = centre.shape[-2], point.shape[-1]
+    total = np.zeros((*centre.shape[:-1], columns))
+    spread = np.zeros((*stacked.shape[:-1], columns))
+    step = max(1, min(len(point), _CHUNK // max(1, columns), _LONGEST))
+    for start in range(0, len(point), step):
+        part = point[start : start + step]
+        if part.dtype != np.float32 or not part.flags.aligned:
+            part = part.astype(np.float32)
+        total += centre[..., start : start + step] @ part
+        spread += stacked[..., start : start + step] @ np.abs(part)
+    if not np.isfinite(spread).all():
+        return None
+    slack = (step + 2) * _FLOAT32_ROUNDOFF
+    # What is lost to underflow: of the products, and of factors that are smaller than any normal number.
+    lost = 2.0 * len(point) * (2.0 + max(-ends[0], ends[1])) * 2.0**-126
+    lost = np.where((low != 0.0).any(axis=-1, keepdims=True) | (high != 0.0).any(axis=-1, keepdims=True), lost, 0.0)
+    spread *= (1.0 + 2.0**-30) / (1.0 - slack)
+    magnitude = spread[..., rows:, :]
+    magnitude += lost
+    reached = spread[..., :rows, :] + (slack * magnitude + lost)
+    bounds = total - reached, total + reached, magnitude
+    least, most, magnitude = bounds if exponent == 0 else (np.ldexp(bound, exponent) for bound in bounds)
+    return least, most, magnitude
 
 
 def _box_product(low_a: Array, high_a: Array, low_b: Array, high_b: Array) -> tuple[Array, Array]:

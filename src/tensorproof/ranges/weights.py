@@ -11,7 +11,7 @@ float64. Weights are never copied as a whole, and what was found out about them 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from tensorproof.formats import Array, of_dtype
 from tensorproof.ranges.weight_cache import cached
+from tensorproof.ranges.weight_cache import use_cache as use_cache
 
 Numbers = npt.NDArray[Any]
 
@@ -65,10 +66,13 @@ class Channels:
         up, down = np.maximum(high, 0.0), np.maximum(-low, 0.0)
         return -(up * negative + down * positive), up * positive + down * negative
 
+    def mapped(self, function: Callable[[Array], Array]) -> Channels:
+        """The same sums, rearranged by a function of an array."""
+        return Channels(function(self.total), function(self.error), function(self.absolute), function(self.norm))
+
     def reshaped(self, shape: Sequence[int]) -> Channels:
-        """The same sums in another arrangement."""
-        total, error, absolute, norm = (x.reshape(shape) for x in (self.total, self.error, self.absolute, self.norm))
-        return Channels(total, error, absolute, norm)
+        """The same sums in another shape."""
+        return self.mapped(lambda array: array.reshape(shape))
 
 
 def is_large(array: Numbers | None) -> bool:
@@ -78,7 +82,7 @@ def is_large(array: Numbers | None) -> bool:
 
 def extent(array: Numbers) -> tuple[float, float] | None:
     """The smallest and the largest element of an array of floating numbers; None if one is not finite."""
-    flat = _canonical(array)[0]
+    flat = _flat(_canonical(array)[0])
     ends = cached(flat, "extent", lambda: _extent(flat))[0]
     low, high = float(ends[0]), float(ends[1])
     return (low, high) if math.isfinite(low) and math.isfinite(high) else None
@@ -88,27 +92,27 @@ def channels(array: Numbers, contracted: Sequence[int]) -> Channels:
     """Sums of an array of finite floating numbers over some axes; the other axes stay, in their order."""
     ordered, places = _canonical(array)
     axes = {axis % array.ndim for axis in contracted}
-    inside = tuple(sorted(places[axis] for axis in axes))
-    found = Channels(*cached(ordered, "channels " + ",".join(map(str, inside)), lambda: _channels(ordered, inside))[:4])
+    found = _found(ordered, tuple(sorted(places[axis] for axis in axes)))
     kept = [places[axis] for axis in range(array.ndim) if axis not in axes]
-    if kept == sorted(kept):
-        return found
-    back = [sorted(kept).index(place) for place in kept]
-    return Channels(*(x.transpose(back) for x in (found.total, found.error, found.absolute, found.norm)))
+    in_memory = sorted(kept)
+    result = Channels(*found[:4]).reshaped([ordered.shape[place] for place in in_memory])
+    if kept == in_memory:
+        return result
+    back = [in_memory.index(place) for place in kept]
+    return result.mapped(lambda x: x.transpose(back))
 
 
 def survey(array: Numbers, contracted: Sequence[int]) -> None:
     """Find out in one pass what `channels` and `extent` will be asked for."""
     ordered, places = _canonical(array)
-    inside = tuple(sorted(places[axis % array.ndim] for axis in contracted))
-    found = cached(ordered, "channels " + ",".join(map(str, inside)), lambda: _channels(ordered, inside))
-    cached(ordered, "extent", lambda: found[4:])
+    found = _found(ordered, tuple(sorted(places[axis % array.ndim] for axis in contracted)))
+    cached(_flat(ordered), "extent", lambda: found[4:])
 
 
 def norm_of(array: Numbers) -> float:
     """A bound on the Euclidean norm of all elements together (for a matrix: its Frobenius norm)."""
-    flat = _canonical(array)[0]
-    return float(cached(flat, "norm", lambda: _channels(flat.reshape(-1), (0,)))[3])
+    flat = _flat(_canonical(array)[0])
+    return float(cached(flat, "norm", lambda: _channels(flat, tuple(range(flat.ndim))))[3].item())
 
 
 def extents_along(array: Numbers, axis: int) -> tuple[Array, Array]:
@@ -128,6 +132,19 @@ def _canonical(array: Numbers) -> tuple[Numbers, tuple[int, ...]]:
     order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
     place = {axis: position for position, axis in enumerate(order)}
     return array.transpose(order), tuple(place[axis] for axis in range(array.ndim))
+
+
+def _flat(ordered: Numbers) -> Numbers:
+    """An array in the order of the memory as a row of numbers, if it lies in one piece."""
+    return ordered.reshape(-1) if ordered.flags.c_contiguous else ordered
+
+
+def _found(ordered: Numbers, axes: tuple[int, ...]) -> tuple[Array, ...]:
+    """The sums over some axes of an array in the order of the memory; the same for all shapes that mean the same."""
+    runs = _runs(ordered.shape, axes)
+    flat = _flat(ordered)
+    name = f"channels {runs or (ordered.shape, axes)}"
+    return cached(flat, name, lambda: _channels(ordered, axes))
 
 
 def _blocks(array: Numbers) -> Iterator[Numbers]:
@@ -209,7 +226,7 @@ def _channels(array: Numbers, axes: tuple[int, ...]) -> tuple[Array, ...]:
         if not np.isfinite(found[2]).all():
             # Sums beyond float32: once more in float64.
             found = _summed(array.reshape(runs), np.float64)
-    return *(x.reshape(shape) for x in found[:4]), found[4]
+    return found
 
 
 def _summed(view: Numbers, dtype: Any) -> tuple[Array, ...]:
@@ -252,8 +269,8 @@ def _tiles(first: int, inner: int, last: int) -> Iterator[tuple[int, int, slice]
     row = max(1, min(last, _LONGEST))
     width = max(1, min(inner, _BLOCK // row if row > 1 else _WIDTH))
     height = max(1, _BLOCK // (row * width)) if row == 1 or width == inner else 1
-    for left in range(0, inner, width):
-        for top in range(0, first, height):
+    for top in range(0, first, height):
+        for left in range(0, inner, width):
             yield left, min(left + width, inner), slice(top, top + height)
 
 

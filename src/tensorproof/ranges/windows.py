@@ -71,6 +71,12 @@ class Window:
     end: int
     transposed: bool = False
 
+    @property
+    def reaches_padding(self) -> bool:
+        """Whether a tap of some output reads nothing (not for transposed windows)."""
+        last = (self.output - 1) * self.stride - self.pad + (self.kernel - 1) * self.dilation
+        return self.pad > 0 or last >= self.size
+
     def positions(self, outputs: Integers) -> Integers:
         """Where the taps of these outputs stand, padding included; one row per output (not for transposed windows)."""
         return (outputs * self.stride - self.pad)[:, None] + np.arange(self.kernel) * self.dilation

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from tensorproof.graph import ABSENT, Model
+from tensorproof.graph import ABSENT, Model, Node
 from tensorproof.idioms.claims import Claim
 from tensorproof.operators.table import Bound
 from tensorproof.ranges.abstraction import Abstraction
 from tensorproof.ranges.containers import Abstract
+from tensorproof.ranges.grid import Shape, largest
 from tensorproof.ranges.propagate import Flow, Known, Propagation, RangedGraph, Record, Summary
 from tensorproof.ranges.range import Range
 from tensorproof.refine.cone import Part, Structure
@@ -20,8 +22,10 @@ from tensorproof.targets import Target
 #: A hazard of one node: the code of its rule, and the operand.
 Key = tuple[str, int]
 
-#: So many elements of constants cost as much as one evaluation of a node does beside its arithmetic.
-ELEMENTS_PER_EVALUATION = 1 << 16
+#: So many products of numbers cost as much as one evaluation of a node does beside its arithmetic.
+PRODUCTS_PER_EVALUATION = 1 << 17
+#: Elements of a result that are counted at most.
+MOST_ELEMENTS = 1 << 24
 
 
 def open_hazards(record: Record) -> set[Key]:
@@ -146,9 +150,10 @@ class Alarms:
         known: Known | None = None,
         keep: Collection[int] = (),
         claims: Mapping[int, Sequence[Claim]] | None = None,
+        patience: int | None = None,
         step: str,
     ) -> Propagation:
-        """One pass over a part of the model."""
+        """One pass over a part of the model; with `patience`, up to so many alarms one after the other that stay open."""
         report = self.progress
         run = Propagation(
             part.model,
@@ -160,13 +165,41 @@ class Alarms:
             known=self.known if known is None else known,
             claims=claims,
         )
+        if patience is not None:
+            run.until = self._fruitless(run, patience)
         with np.errstate(all="ignore"):
             run.run(part.model.graph, [run.as_operand(Flow.of(entering[number])) for number in part.entering])
         return run
 
+    def _fruitless(self, run: Propagation, patience: int) -> Callable[[Node], bool]:
+        left = patience
+
+        def stop(node: Node) -> bool:
+            nonlocal left
+            if node.number in self.open:
+                record = run.records.get(node.number)
+                left = left - 1 if record is None or open_hazards(record) else patience
+            return left <= 0
+
+        return stop
+
     def cost(self, part: Part) -> int:
-        """What one pass over a part costs, in evaluations of nodes; large constants count as several."""
-        constants = self.model.constants
-        elements = sum(constants[number].size for node in part.nodes for number in node.inputs if number in constants)
-        inner = sum(1 for node in part.nodes for sub in node.subgraphs() for _ in sub.walk())
-        return len(part.nodes) + inner + elements // ELEMENTS_PER_EVALUATION
+        """What one pass over a part costs, in evaluations of nodes: products with large constants count as many."""
+        total = 0
+        for node in part.nodes:
+            total += 1 + sum(1 for sub in node.subgraphs() for _ in sub.walk())
+            large = [self.model.constants[n] for n in node.inputs if n in self.model.constants and self.model.constants[n].ndim > 1]
+            result = self.summaries.get(node.outputs[0]) if large and node.outputs else None
+            if result is not None:
+                # Terms of one element of the result, times elements: the first axis of kernels runs over channels.
+                terms = max(w.size // (w.shape[0] if w.ndim > 2 else max(w.shape)) if w.size else 0 for w in large)
+                total += int(terms * min(elements(result.shape), MOST_ELEMENTS)) // PRODUCTS_PER_EVALUATION
+        return total
+
+
+def elements(shape: Shape | None) -> float:
+    """The largest number of elements of a tensor."""
+    if shape is None:
+        return math.inf
+    sizes = [largest(size) for size in shape]
+    return math.inf if None in sizes else math.prod(size for size in sizes if size is not None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tensorproof.graph import Node
 from tensorproof.ranges.range import Range
 from tensorproof.refine.alarms import Alarms, Budget
 from tensorproof.refine.cases import Dimension, small_dimensions
@@ -78,28 +79,32 @@ def _gone(window: Window, dimensions: Sequence[Dimension], ranges: Mapping[int, 
     return True
 
 
-def tighten(alarms: Alarms, window: Window, ranges: Mapping[int, Range], budget: Budget) -> bool:
+def tighten(alarms: Alarms, window: Window, budget: Budget) -> bool:
     """Bound what enters operators that are not element-wise by cutting the values it is made from element by element.
 
     The ranges of the pieces are joined: log(sum(x * x - x + 1)) needs the range of the summands, which one value decides.
     """
-    gained = False
+    chosen: list[tuple[int, Node]] = []
     for node in window.part.nodes:
-        if is_elementwise(node):
-            continue
-        for value in dict.fromkeys(node.inputs):
-            maker = alarms.structure.producer(value)
-            if maker is None or not is_elementwise(maker) or value not in window.users:
-                continue
-            gained = _tighten_one(alarms, window, value, ranges, budget) or gained
-    return gained
+        if not is_elementwise(node):
+            makers = ((value, alarms.structure.producer(value)) for value in dict.fromkeys(node.inputs) if value in window.users)
+            chosen += [(value, maker) for value, maker in makers if maker is not None and is_elementwise(maker)]
+    chosen = [(value, maker) for value, maker in chosen if maker in window.part.nodes]
+    if not chosen:
+        return False
+    # What enters a window of element-wise nodes has been kept; inside of a small cone it is found first.
+    small = any(not is_elementwise(node) for node in window.part.nodes[:-1])
+    outcome = window.evaluate({}, budget) if small else None
+    if small and outcome is None:
+        return False
+    ranges = {} if outcome is None else outcome.ranges
+    gained = [value for value, maker in chosen if _tighten_one(alarms, window, value, maker, ranges, budget)]
+    return bool(gained)
 
 
-def _tighten_one(alarms: Alarms, around: Window, value: int, ranges: Mapping[int, Range], budget: Budget) -> bool:
-    maker = alarms.structure.producer(value)
-    assert maker is not None
+def _tighten_one(alarms: Alarms, around: Window, value: int, maker: Node, ranges: Mapping[int, Range], budget: Budget) -> bool:
     region = Window.of(alarms, maker.number, elementwise_region(alarms, maker), around.abstraction, around.step, ranges)
-    if region is None:
+    if region is None or not region.promising():
         return False
     outcome = region.evaluate({}, budget)
     if outcome is None or maker.number in outcome.reporting:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from tensorproof.errors import ConfigurationError
-from tensorproof.ranges.abstraction import Abstraction
+from tensorproof.graph import Model
+from tensorproof.ranges.abstraction import FIRST_PASS, Abstraction
 from tensorproof.ranges.containers import Abstract
-from tensorproof.ranges.propagate import NOTHING_KNOWN, Flow, Known, RangedGraph
+from tensorproof.ranges.propagate import NOTHING_KNOWN, Flow, Known, RangedGraph, propagate
+from tensorproof.ranges.range import Range
 from tensorproof.refine.alarms import Alarms
 from tensorproof.refine.local_steps import BISECTION, RELAXATION, entering, prove_in_windows
 from tensorproof.refine.stronger_domains import domains, repeat
+from tensorproof.targets import Target
 
 EFFORTS = (0, 1, 2, 3)
 DEFAULT_EFFORT = 1
@@ -33,6 +37,50 @@ class Refinement:
 
 
 NOTHING_PROVEN = Refinement(NOTHING_KNOWN, {})
+
+
+def propagate_refined(
+    model: Model,
+    inputs: Mapping[int, Abstract],
+    target: Target,
+    *,
+    constants: Callable[[int], Flow],
+    abstraction: Abstraction = FIRST_PASS,
+    effort: int = DEFAULT_EFFORT,
+    progress: Callable[[str, int], None] | None = None,
+    keep_ranges: bool = False,
+) -> tuple[RangedGraph, Mapping[int, str]]:
+    """Ranges of all values after a first pass and its refinement, and the step that proved each node which alarmed."""
+    inputs = {number: granulated(value, abstraction) for number, value in inputs.items()}
+
+    def whole_pass(stage: str, known: Known) -> RangedGraph:
+        return propagate(
+            model,
+            inputs,
+            target,
+            constants=constants,
+            keep_ranges=keep_ranges,
+            progress=None if progress is None else partial(progress, stage),
+            abstraction=abstraction,
+            known=known,
+        )
+
+    first = whole_pass("ranges", NOTHING_KNOWN)
+    refinement = refine(first, inputs, constants, abstraction, effort, progress)
+    if not refinement.proven_by:
+        return first, {}
+    return whole_pass("last pass", refinement.known), refinement.proven_by
+
+
+def granulated(value: Abstract, abstraction: Abstraction) -> Abstract:
+    """An input with the cells that an abstraction begins with."""
+    if not isinstance(value, Range):
+        return value
+    if abstraction.tensors == "smash":
+        return value.smash()
+    if abstraction.tensors == "expand" and value.has_known_shape and value.size <= abstraction.cells:
+        return value.expand()
+    return value
 
 
 def refine(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorproof.formats import Array
+from tensorproof.formats import Array, Format
 
 #: More than what float64 functions and the products of slopes lose, relatively.
 _PAD = 2.0**-40
@@ -85,3 +85,12 @@ LINES: dict[str, Callable[[Array, Array], Lines | None]] = {
     "Sigmoid": _parallel(_sigmoid, _sigmoid_slope),
     "Tanh": _parallel(np.tanh, _tanh_slope),
 }
+
+
+def _sigmoid_error(format: Format) -> tuple[float, float]:
+    # Ten roundings and the last one, relatively; 1 / (1 + exp(-x)) is zero once exp(-x) overflows, where it is 1 / high.
+    return 24.0 * format.unit_roundoff, 2.0 / format.high + 2.0 * format.smallest_normal
+
+
+#: What functions lose whose operators state no error of their own: relative and absolute.
+OWN_ERRORS: dict[str, Callable[[Format], tuple[float, float]]] = {"Sigmoid": _sigmoid_error}

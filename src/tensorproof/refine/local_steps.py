@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tensorproof.ranges.abstraction import Abstraction
 from tensorproof.refine.alarms import Alarms, Budget
 from tensorproof.refine.bisection import prove_by_bisection, tighten
@@ -17,7 +19,7 @@ RELAXATION = "linear relaxation"
 #: Alarms that are looked at one by one: the first ones, which the others often follow from.
 MOST_ALARMS = 64
 #: Evaluations of nodes that each step may spend: so many, and so many times the cost of the whole model.
-LEAST_BUDGET = 6000
+LEAST_BUDGET = 3000
 TIMES_THE_MODEL = 1
 
 
@@ -60,15 +62,15 @@ def _by_cases(alarms: Alarms, abstraction: Abstraction, splitting: Budget, bisec
         window = Window.of(alarms, number, part, abstraction, SPLITTING)
         if window is None:
             continue
-        if window.shared() and prove_by_splitting(window, splitting):
+        if window.promising() and prove_by_splitting(window, splitting):
             alarms.prove(number, SPLITTING)
             continue
-        window.step = BISECTION
-        if window.shared() and prove_by_bisection(window, bisection):
+        # Small pieces need no relations, which cost most of the time.
+        window.step, window.abstraction = BISECTION, replace(abstraction, values="interval")
+        if window.promising() and prove_by_bisection(window, bisection):
             alarms.prove(number, BISECTION)
             continue
-        start = window.evaluate({}, bisection) if window.shared() else None
-        if start is not None and tighten(alarms, window, start.ranges, bisection):
+        if tighten(alarms, window, bisection):
             again = window.evaluate({}, bisection)
             if again is not None and again.safe:
                 alarms.prove(number, BISECTION)

@@ -22,7 +22,7 @@ from tensorproof.operators.table import EXACT, Operator, find_operator, within
 from tensorproof.ranges.range import Range
 from tensorproof.refine.alarms import Alarms, Budget
 from tensorproof.refine.linear_maps import LINEAR, Linear
-from tensorproof.refine.lines import LINES
+from tensorproof.refine.lines import LINES, OWN_ERRORS
 from tensorproof.refine.window import Window
 
 #: Nodes that are substituted at most, behind one value.
@@ -187,7 +187,14 @@ class Relaxation:
         if entry.error is EXACT and not target.flushes_results:
             return _SLACK * reach
         rounding = entry.rounding(result.format, target)
-        if not rounding.relative < 0.25:
+        relative, absolute = rounding.relative, rounding.absolute
+        if entry.error.ulps == 0.0 and entry.error is not EXACT:
+            # The block bounds the error of its steps itself, in ways that are no such sum.
+            if entry.name not in OWN_ERRORS:
+                return None
+            more = OWN_ERRORS[entry.name](result.format)
+            relative, absolute = relative + more[0], absolute + more[1]
+        if not relative < 0.25:
             return None
         # The error is relative to the exact result, which is at most (|computed| + absolute) / (1 - relative).
-        return (rounding.relative * reach + rounding.absolute) / (1.0 - rounding.relative) * (1.0 + 2.0**-20) + _SLACK * reach
+        return (relative * reach + absolute) / (1.0 - relative) * (1.0 + 2.0**-20) + _SLACK * reach

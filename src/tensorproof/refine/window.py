@@ -12,7 +12,8 @@ from tensorproof.ranges.abstraction import Abstraction
 from tensorproof.ranges.containers import Abstract
 from tensorproof.ranges.propagate import Known
 from tensorproof.ranges.range import Range
-from tensorproof.refine.alarms import Alarms, Budget, open_hazards
+from tensorproof.refine.alarms import Alarms, Budget, elements, open_hazards
+from tensorproof.refine.cases import FEW_ELEMENTS
 from tensorproof.refine.cone import Part, reads
 
 #: A whole cone that costs at most this many evaluations is a window; of larger ones, the element-wise nodes nearest to the alarm.
@@ -106,8 +107,9 @@ class Window:
             for value in node.inputs:
                 if value != ABSENT:
                     window.users.setdefault(value, []).append(node)
-            for value in reads(node) - set(node.inputs):
-                window.users.setdefault(value, []).append(node)
+            for value in sorted(reads(node) - set(node.inputs)):
+                # A body may read it any number of times.
+                window.users.setdefault(value, []).extend((node, node))
         window.single = window._single()
         return window
 
@@ -136,6 +138,14 @@ class Window:
         constants = self.alarms.model.constants
         return [value for value, users in self.users.items() if len(users) > 1 and value not in constants]
 
+    def promising(self) -> bool:
+        """Whether some value may be cut at all, as far as shapes tell."""
+        summaries = self.alarms.summaries
+        return any(
+            value in self.single or (value in summaries and elements(summaries[value].shape) <= FEW_ELEMENTS)
+            for value in self.shared()
+        )
+
     def evaluate(self, box: Box, budget: Budget) -> Outcome | None:
         """Evaluate the window where values are restricted; None if the budget is spent."""
         if not budget.take(self.cost):
@@ -158,6 +168,8 @@ class Window:
             claims=self.claims,
             step=self.step,
         )
+        # Bodies are evaluated more than once.
+        budget.left = max(budget.left - max(run.evaluations - self.cost, 0), 0)
         record = run.records.get(self.number)
         safe = record is not None and record.not_analysed is None and not open_hazards(record)
         if safe and record is not None and record.consequences:

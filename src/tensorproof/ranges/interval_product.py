@@ -1,0 +1,142 @@
+"""Products of matrices that are one interval each, in plain numbers: the common case, at a fraction of the cost.
+
+The same bounds as those of the general product (`tensorproof.operators.linear`), which takes over wherever something is
+special: several cells, special values, sizes that are not known, sums near the limit of their accumulator.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from tensorproof.formats import Array
+from tensorproof.operators.table import Call
+from tensorproof.ranges.grid import Shape, broadcast_shapes
+from tensorproof.ranges.norm_products import matrix_norm
+from tensorproof.ranges.norms import PAD, Norm, Parts, along, times, total_along
+from tensorproof.ranges.range import Range
+from tensorproof.ranges.sums import summation_error_of
+from tensorproof.ranges.weights import channels, extent, is_large
+
+
+class _Terms(NamedTuple):
+    """Bounds of a product in exact arithmetic, of the sum of its absolute terms, and of the norms of columns.
+
+    `length` bounds the norm of a row of the product by what is known of each of its elements.
+    """
+
+    low: float
+    high: float
+    magnitude: float
+    column: float
+    length: float
+    nonnegative: bool
+    nonpositive: bool
+
+
+def product_of_intervals(op: Call, a: Range, b: Range) -> Range | None:
+    """a @ b as computed, where a is one interval and b another, or large weights that only their summary stands for.
+
+    None where the general product has to be asked.
+    """
+    if not a.format.is_float or not _is_interval(a) or len(a.sizes) < 2 or not b.has_known_shape or b.rank < 2:
+        return None
+    rows, shared = a.sizes[-2:]
+    if not shared or b.sizes[-2] != shared or not rows or not b.sizes[-1]:
+        return None
+    if _is_interval(b):
+        terms = _of_intervals(a, b, shared)
+    elif (
+        b.array is not None and b.rank == 2 and is_large(b.array) and op.abstraction.weights == "channel" and b.sizes[1] > op.cells
+    ):
+        terms = _of_weights(a, b)
+    else:
+        return None
+    low, high, magnitude = terms.low, terms.high, terms.magnitude
+    if op.abstraction.norms:
+        low, high, magnitude = _within_reach(a, b, terms)
+    error = summation_error_of(op, magnitude, shared, a.format)
+    if not magnitude + error < op.accumulation(a.format).high / 4:
+        return None
+    low, high = low - error, high + error
+    low, high = max(low, 0.0) if terms.nonnegative else low, min(high, 0.0) if terms.nonpositive else high
+    shape: Shape = (*broadcast_shapes(a.sizes[:-2], b.sizes[:-2]), rows, b.sizes[-1])
+    result = Range.uniform(shape, a.format, low, high)
+    if op.abstraction.norms:
+        result.norm = _norm(op, result, a, b, terms.length, error)
+    return result
+
+
+def _is_interval(x: Range) -> bool:
+    return x.array is None and x.low.size == 1 and not x.has_special and x.has_known_shape and x.low.item() <= x.high.item()
+
+
+def _of_intervals(a: Range, b: Range, shared: int) -> _Terms:
+    (la, ha), (lb, hb) = a.hull(), b.hull()
+    ends = la * lb, la * hb, ha * lb, ha * hb
+    magnitude = shared * max(abs(la), abs(ha)) * max(abs(lb), abs(hb))
+    column = along(b, b.rank - 2)
+    nonnegative = (la >= 0.0 and lb >= 0.0) or (ha <= 0.0 and hb <= 0.0)
+    nonpositive = (la >= 0.0 and hb <= 0.0) or (ha <= 0.0 and lb >= 0.0)
+    return _Terms(shared * min(ends), shared * max(ends), magnitude, column, math.inf, nonnegative, nonpositive)
+
+
+def _of_weights(a: Range, b: Range) -> _Terms:
+    assert b.array is not None
+    la, ha = a.hull()
+    fixed, ends = channels(b.array, (0,)), extent(b.array)
+    assert ends is not None
+    centre = 0.5 * la + 0.5 * ha
+    radius = max(ha - centre, centre - la)
+    largest = float(fixed.absolute.max())
+    if centre == 0.0:
+        low, high, length = -radius * largest, radius * largest, times(radius, _length(fixed.absolute))
+    else:
+        middle, reach = centre * fixed.total, abs(centre) * fixed.error + radius * fixed.absolute
+        low, high = float((middle - reach).min()), float((middle + reach).max())
+        length = _length(np.abs(middle) + reach)
+    up, down = ends[0] >= 0.0, ends[1] <= 0.0
+    nonnegative = (la >= 0.0 and up) or (ha <= 0.0 and down)
+    nonpositive = (la >= 0.0 and down) or (ha <= 0.0 and up)
+    return _Terms(low, high, max(abs(la), abs(ha)) * largest, float(fixed.norm.max()), length, nonnegative, nonpositive)
+
+
+def _length(vector: Array) -> float:
+    """The Euclidean norm of a vector, rounded up; infinite where its square leaves float64."""
+    square = float(vector @ vector)
+    return math.sqrt(square) * PAD if 1e-250 < square < math.inf else math.inf
+
+
+def _within_reach(a: Range, b: Range, terms: _Terms) -> tuple[float, float, float]:
+    """Bounds and magnitude, tightened by the norms of rows and columns."""
+    low, high = terms.low, terms.high
+    magnitude = min(terms.magnitude, times(along(a, a.rank - 1), terms.column))
+    if a.norm is not None and a.norm.total < math.inf:
+        total, (lb, hb) = total_along(a, a.rank - 1) * PAD, b.hull()
+        up, down = max(hb, 0.0), max(-lb, 0.0)
+        magnitude = min(magnitude, times(total, max(up, down)))
+        if a.low.item() >= 0.0:
+            low, high = max(low, -times(total, down)), min(high, times(total, up))
+    if b.norm is not None and b.norm.total < math.inf:
+        magnitude = min(magnitude, times(total_along(b, b.rank - 2), max(map(abs, a.hull()))))
+    return max(low, -magnitude), min(high, magnitude), magnitude
+
+
+def _norm(op: Call, result: Range, a: Range, b: Range, length: float, error: float) -> Norm:
+    """The norm of the rows of the product, which is at most `length` but for an error of each element."""
+    assert b.has_known_shape
+    axis, row, columns = result.rank - 1, along(a, a.rank - 1), b.sizes[-1]
+    extra = times(error, math.sqrt(columns))
+    if b.array is None:
+        bound = times(row, times(along(b, b.rank - 2), math.sqrt(columns)))
+        total = total_along(a, a.rank - 1)
+        if total < math.inf:
+            bound = min(bound, times(total, along(b, b.rank - 1)))
+        return Norm(axis, min((bound + extra) * PAD, along(result, axis)))
+    size = math.inf if op.abstraction.spectral else _length(channels(b.array, (0,)).norm)
+    size = matrix_norm(b, op.abstraction.spectral) if size == math.inf else size
+    bound = min(times(row, size), length)
+    parts = Parts(b.array, row, extra, op.abstraction.spectral) if row < math.inf else None
+    return Norm(axis, min((bound + extra) * PAD, along(result, axis)), parts=parts)

@@ -1,0 +1,212 @@
+"""Squares, activations written out, averages and similarities."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.safe_case import EPS, HALF, LAST, MILD, ONE, WIDE, XZ, ZERO, Case, X, number
+
+FUNCTIONS: dict[str, Case] = {
+    "root of a sum of products with itself": Case(
+        X,
+        "q = Mul(x, x)\n s = ReduceSum(q, last)\n y = Sqrt(s)",
+        "n = Neg(x)\n q = Mul(x, n)\n s = ReduceSum(q, last)\n y = Sqrt(s)",
+        "NUM102",
+        idiom="square",
+        constants=LAST,
+    ),
+    "root of a product of two tensors": Case(
+        XZ,
+        "q = Mul(x, x)\n s = Sqrt(q)\n y = Add(s, z)",
+        "q = Mul(x, z)\n s = Sqrt(q)\n y = Add(s, z)",
+        "NUM102",
+        idiom="square",
+        ranges=WIDE | {"z": (-1.0, 1.0)},
+    ),
+    "root of 1 + x^2": Case(
+        X,
+        "q = Mul(x, x)\n s = Add(one, q)\n y = Sqrt(s)\n" + ONE,
+        "q = Mul(x, x)\n s = Sub(one, q)\n y = Sqrt(s)\n" + ONE,
+        "NUM102",
+        idiom="square",
+    ),
+    "minimum of SiLU": Case(
+        X,
+        "s = Sigmoid(x)\n g = Mul(x, s)\n a = Add(g, shift)\n y = Log(a)\n" + number("shift", 0.29),
+        "s = Sigmoid(x)\n g = Mul(x, s)\n a = Add(g, shift)\n y = Log(a)\n" + number("shift", 0.27),
+        "NUM101",
+        ranges=MILD,
+        idiom="function-of-one-tensor",
+    ),
+    "minimum of SiLU with a factor": Case(
+        X,
+        "k = Mul(c, x)\n s = Sigmoid(k)\n g = Mul(s, x)\n a = Add(g, shift)\n y = Log(a)\n"
+        + number("shift", 0.17)
+        + number("c", 1.702),
+        "k = Mul(c, x)\n s = Sigmoid(k)\n g = Mul(s, x)\n a = Add(g, shift)\n y = Log(a)\n"
+        + number("shift", 0.16)
+        + number("c", 1.702),
+        "NUM101",
+        ranges=MILD,
+        idiom="function-of-one-tensor",
+    ),
+    "minimum of GELU": Case(
+        X,
+        "v = Div(x, root)\n f = Erf(v)\n g = Add(f, one)\n h = Mul(x, g)\n w = Mul(h, half)\n a = Add(w, shift)\n y = Log(a)\n"
+        + ONE
+        + HALF
+        + number("root", 2.0**0.5)
+        + number("shift", 0.175),
+        "v = Div(x, root)\n f = Erf(v)\n g = Add(f, one)\n h = Mul(x, g)\n w = Mul(h, half)\n a = Add(w, shift)\n y = Log(a)\n"
+        + ONE
+        + HALF
+        + number("root", 2.0**0.5)
+        + number("shift", 0.165),
+        "NUM101",
+        ranges={"x": (-20.0, 20.0)},
+        idiom="function-of-one-tensor",
+    ),
+    "minimum of GELU by tanh": Case(
+        X,
+        """
+        c = Pow(x, three)
+        d = Mul(c, cubic)
+        e = Add(x, d)
+        f = Mul(e, root)
+        t = Tanh(f)
+        g = Add(one, t)
+        h = Mul(x, half)
+        w = Mul(h, g)
+        a = Add(w, shift)
+        y = Log(a)
+        """
+        + ONE
+        + HALF
+        + number("three", 3.0)
+        + number("cubic", 0.044715)
+        + number("root", (2.0 / np.pi) ** 0.5)
+        + number("shift", 0.18),
+        """
+        c = Pow(x, three)
+        d = Mul(c, cubic)
+        e = Add(x, d)
+        f = Mul(e, root)
+        t = Tanh(f)
+        g = Add(one, t)
+        h = Mul(x, half)
+        w = Mul(h, g)
+        a = Add(w, shift)
+        y = Log(a)
+        """
+        + ONE
+        + HALF
+        + number("three", 3.0)
+        + number("cubic", 0.044715)
+        + number("root", (2.0 / np.pi) ** 0.5)
+        + number("shift", 0.165),
+        "NUM101",
+        ranges={"x": (-20.0, 20.0)},
+        idiom="function-of-one-tensor",
+    ),
+    "softmax times values": Case(
+        "(float[2,8,64] x, float[2,64,16] v) => (float y)",
+        "p = Softmax<axis=-1>(x)\n w = MatMul(p, v)\n y = Log(w)",
+        "p = Softmax<axis=1>(x)\n w = MatMul(p, v)\n y = Log(w)",
+        "NUM101",
+        ranges={"x": (-1e3, 1e3), "v": (1e-3, 80.0)},
+        idiom="average-by-softmax",
+    ),
+    "softmax times values, guarded against NaN": Case(
+        "(float[2,8,64] x, float[2,64,16] v) => (float y)",
+        "p = Softmax<axis=-1>(x)\n n = IsNaN(p)\n g = Where(n, zero, p)\n w = MatMul(g, v)\n y = Log(w)\n" + ZERO,
+        "p = Softmax<axis=-1>(x)\n n = Less(p, half)\n g = Where(n, zero, p)\n w = MatMul(g, v)\n y = Log(w)\n" + ZERO + HALF,
+        "NUM101",
+        ranges={"x": (-1e3, 1e3), "v": (1e-3, 80.0)},
+        idiom="average-by-softmax",
+    ),
+    "p over its sum, times values": Case(
+        "(float[8,64] x, float[64,16] v) => (float y)",
+        "s = ReduceSum(x, last)\n p = Div(x, s)\n w = MatMul(p, v)\n y = Exp(w)",
+        "p = Sigmoid(x)\n w = MatMul(p, v)\n y = Exp(w)",
+        "NUM201",
+        ranges={"x": (1e-4, 1e3), "v": (-80.0, 80.0)},
+        idiom="average-by-softmax",
+        constants=LAST,
+    ),
+    "cosine similarity": Case(
+        "(float[8,64] x, float[8,64] v) => (float y)",
+        """
+        p = Mul(x, v)
+        c = ReduceSum(p, last)
+        a = ReduceL2(x, last)
+        b = ReduceL2(v, last)
+        n = Mul(a, b)
+        g = Max(n, eps)
+        d = Div(c, g)
+        s = Div(d, tau)
+        y = Exp(s)
+        """
+        + EPS
+        + number("tau", 0.07),
+        """
+        p = Mul(x, v)
+        c = ReduceSum(p, last)
+        a = ReduceL2(x, last)
+        b = ReduceL2(v, last)
+        n = Mul(a, b)
+        d = Div(c, n)
+        s = Div(d, tau)
+        y = Exp(s)
+        """
+        + number("tau", 0.07),
+        "NUM103",
+        ranges={"x": (-10.0, 10.0), "v": (-10.0, 10.0)},
+        idiom="cosine-similarity",
+        constants=LAST,
+    ),
+    "cosine similarity with lengths of another tensor": Case(
+        "(float[8,64] x, float[8,64] v, float[8,64] w) => (float y)",
+        """
+        p = Mul(x, v)
+        c = ReduceSum<keepdims=0>(p, last)
+        q = Mul(x, x)
+        t = ReduceSum<keepdims=0>(q, last)
+        r = Sqrt(t)
+        a = Max(r, eps)
+        k = Mul(v, v)
+        l = ReduceSum<keepdims=0>(k, last)
+        m = Sqrt(l)
+        b = Max(m, eps)
+        n = Mul(b, a)
+        d = Div(c, n)
+        s = Div(d, tau)
+        e = Exp(s)
+        z = ReduceSum(w)
+        y = Add(e, z)
+        """
+        + number("eps", 1e-4)
+        + number("tau", 0.07),
+        """
+        p = Mul(x, v)
+        c = ReduceSum<keepdims=0>(p, last)
+        q = Mul(x, x)
+        t = ReduceSum<keepdims=0>(q, last)
+        r = Sqrt(t)
+        a = Max(r, eps)
+        k = Mul(w, w)
+        l = ReduceSum<keepdims=0>(k, last)
+        m = Sqrt(l)
+        b = Max(m, eps)
+        n = Mul(b, a)
+        d = Div(c, n)
+        s = Div(d, tau)
+        y = Exp(s)
+        """
+        + number("eps", 1e-4)
+        + number("tau", 0.07),
+        "NUM201",
+        ranges={"x": (-10.0, 10.0), "v": (-10.0, 10.0), "w": (-10.0, 10.0)},
+        idiom="cosine-similarity",
+        constants=LAST,
+    ),
+}
