@@ -17,14 +17,14 @@ from typing import Any
 import onnx
 from rich.console import Console
 from rich.table import Table
+from tests.safe_models import SAFE
+from tests.torch_models import EXPORTED
 
 from tensorproof.assumptions import Declarations, domain_from_json, resolve
 from tensorproof.checking import analyse
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.ranges.abstraction import Abstraction, chosen
 from tensorproof.targets import ONNXRUNTIME_CPU
-from tests.safe_models import SAFE
-from tests.torch_models import EXPORTED
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ BUDGETS = {
     "checking": 60,
     "control flow": 90,
     "recurrent": 60,
-    "refinement": 240,
+    "refinement": 300,
     "reading": 60,
     "reports": 60,
     "documents": 60,

@@ -30,6 +30,14 @@ FUNCTIONS: dict[str, Case] = {
         "NUM102",
         idiom="square",
     ),
+    "power of 1 - exp(-|x|)": Case(
+        X,
+        "a = Abs(x)\n n = Neg(a)\n e = Exp(n)\n d = Sub(one, e)\n y = Pow(d, power)\n" + ONE + number("power", 1.5),
+        "a = Abs(x)\n e = Exp(a)\n d = Sub(one, e)\n y = Pow(d, power)\n" + ONE + number("power", 1.5),
+        "NUM104",
+        ranges=MILD,
+        idiom="exponential-of-one-sign",
+    ),
     "minimum of SiLU": Case(
         X,
         "s = Sigmoid(x)\n g = Mul(x, s)\n a = Add(g, shift)\n y = Log(a)\n" + number("shift", 0.29),

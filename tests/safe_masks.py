@@ -131,6 +131,16 @@ def _masks() -> dict[str, Case]:
         constants=LAST | {"mask": _causal(96)},
         near_constants=LAST | {"mask": _first_row_masked(96)},
     )
+    summed = "a = Add(x, mask)\n y = ReduceLogSumExp(a, last)"
+    cases["causal mask, log-sum-exp"] = Case(
+        _scores(96),
+        summed,
+        summed,
+        "NUM109",
+        idiom="rows-keep-a-number",
+        constants=LAST | {"mask": _causal(96)},
+        near_constants=LAST | {"mask": _first_row_masked(96)},
+    )
     cases["causal mask along another axis"] = Case(
         _scores(96),
         ADDED,

@@ -79,6 +79,31 @@ SOFTMAX_FORMS: dict[str, Case] = {
         idiom="ordered-quotient",
         constants=LAST,
     ),
+    "softmax by hand through casts": Case(
+        "(float16[4,8] x) => (double y)",
+        """
+        w = Cast<to=1>(x)
+        m = ReduceMax(w, last)
+        d = Sub(w, m)
+        e = Exp(d)
+        c = Cast<to=11>(e)
+        s = ReduceSum(c, last)
+        y = Div(c, s)
+        """,
+        """
+        w = Cast<to=1>(x)
+        m = ReduceMax(x, first)
+        k = Cast<to=1>(m)
+        d = Sub(w, k)
+        e = Exp(d)
+        c = Cast<to=11>(e)
+        s = ReduceSum(c, last)
+        y = Div(c, s)
+        """,
+        "NUM103",
+        idiom="sum-of-shifted-exponentials",
+        constants=AXES,
+    ),
     "softmax by hand over all elements": Case(
         X,
         "m = ReduceMax<keepdims=0>(x)\n d = Sub(x, m)\n e = Exp(d)\n s = ReduceSum<keepdims=0>(e)\n y = Div(e, s)",

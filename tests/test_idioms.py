@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
+import onnx.numpy_helper
 import onnxruntime as ort
 import pytest
 from onnx.reference import ReferenceEvaluator
@@ -184,6 +185,57 @@ def test_traps_are_seen(name: str) -> None:
 def test_idioms_prove_the_same_for_other_targets(name: str, target: str) -> None:
     case = SAFE[name]
     assert alarms(ranged(case.safe, case.ranges, FIRST_PASS, target)) == set()
+
+
+# -- masks -------------------------------------------------------------------------------------------------------------
+
+#: How masks `p` and `q` (true: keep) of 90 x 90 elements become -inf, and which elements are then kept.
+MASKINGS: dict[str, tuple[str, Any]] = {
+    "both, by And": ("c = And(p, q)\n a = Where(c, x, infinite)\n y = Softmax<axis=-1>(a)", lambda p, q: p & q),
+    "either, by Or": ("c = Or(p, q)\n a = Where(c, x, infinite)\n y = Softmax<axis=-1>(a)", lambda p, q: p | q),
+    "one without the other": (
+        "n = Not(q)\n c = And(n, p)\n a = Where(c, x, infinite)\n y = LogSoftmax<axis=-1>(a)",
+        lambda p, q: p & ~q,
+    ),
+    "two sums": (
+        "f = Where(p, zero, infinite)\n g = Where(q, zero, infinite)\n a = Add(x, f)\n b = Add(g, a)\n y = Softmax<axis=-1>(b)",
+        lambda p, q: p & q,
+    ),
+    "transposed": (
+        "t = Transpose<perm=[1,0]>(p)\n u = Unsqueeze(t, first)\n f = Where(u, zero, infinite)\n a = Add(f, x)\n y = Softmax<axis=-1>(a)",
+        lambda p, q: p.T,
+    ),
+    "along the first axis": ("a = Where(p, x, infinite)\n y = Softmax<axis=1>(a)", lambda p, q: p.T),
+    "one by another": ("f = Where(p, x, infinite)\n a = Where(q, f, x)\n y = Softmax<axis=-1>(a)", lambda p, q: p | ~q),
+    "moved and cut": (
+        "t = Tile(p, twice)\n c = Slice(t, from, to)\n f = Where(c, zero, infinite)\n a = Add(f, x)\n y = Softmax<axis=-1>(a)",
+        lambda p, q: np.roll(p, -30, 0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MASKINGS)
+@pytest.mark.parametrize("density", [0.02, 0.08, 0.5])
+def test_masks_are_flagged_exactly_where_a_row_keeps_nothing(name: str, density: float) -> None:
+    body, kept = MASKINGS[name]
+    random = np.random.default_rng(int(density * 100))
+    for _ in range(3):
+        p, q = random.random((90, 90)) < density, random.random((90, 90)) < 0.5 + density / 2
+        constants = {
+            "p": p,
+            "q": q,
+            "infinite": np.array(-np.inf, np.float32),
+            "zero": np.array(0.0, np.float32),
+            "first": np.array([0], np.int64),
+            "twice": np.array([2, 1], np.int64),
+            "from": np.array([30], np.int64),
+            "to": np.array([120], np.int64),
+        }
+        proto = model("(float[2,90,90] x) => (float y)", body)
+        proto.graph.initializer.extend(onnx.numpy_helper.from_array(array, key) for key, array in constants.items())
+        found = alarms(ranged(proto, {"x": (-10.0, 10.0)}, FIRST_PASS, "onnxruntime-cpu"))
+        defect = not kept(p, q).any(axis=1).all()
+        assert ("NUM108" in {code for code, _ in found}) == defect
 
 
 # -- containment -------------------------------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ def idioms_of(proto: onnx.ModelProto) -> set[str]:
 def range_of(proto: onnx.ModelProto, limit: float, target: str = "onnxruntime-cpu") -> Range:
     """The range of y for |x| <= limit."""
     graph = from_proto(proto)
-    (assumptions, *_), _ = resolve(graph, Declarations({"x": domain_from_json((-limit, limit), "x")}, {}))
+    (assumptions, *_), _ = resolve(graph, Declarations({"*": domain_from_json((-limit, limit), "*")}, {}))
     ranged = propagate(
         graph,
         input_values(graph, assumptions),
@@ -336,3 +336,51 @@ def test_sums_of_sums_are_followed_once() -> None:
 def test_formats_of_the_two_precisions_are_the_ones_tested() -> None:
     assert written(FORMS["norm clipped"][0], "float16").graph.input[0].type.tensor_type.elem_type == FLOAT16.onnx_code
     assert written(FORMS["norm clipped"][0]).graph.input[0].type.tensor_type.elem_type == FLOAT32.onnx_code
+
+
+UNIT = "la = ReduceL2<axes=[-1]>(x)\nca = Max(la, eps)\nna = Div(x, ca)\nlb = ReduceL2<axes=[-1]>(b)\ncb = Max(lb, eps)\nnb = Div(b, cb)\n"
+SQUARES = (
+    "aa = Mul(x, x)\nsa = ReduceSum(aa, last)\nbb = Mul(b, b)\nsb = ReduceSum(bb, last)\nab = Mul(x, b)\nt = ReduceSum(ab, last)\n"
+)
+COSINES = {
+    "sum-of-products": UNIT + "p = Mul(na, nb)\ny = ReduceSum(p, last)",
+    "cosine-under-one-root": SQUARES + "p = Mul(sb, sa)\ns = Sqrt(p)\nc = Max(s, eps)\ny = Div(t, c)",
+}
+
+
+def pair(body: str, precision: str) -> onnx.ModelProto:
+    signature = f"(float[3,{N}] x, float[3,{N}] b) => (float[3,1] y) <int64[1] last = {{-1}}>"
+    proto = model(signature, NUMBERS + body, opset=13)
+    return converted(proto, FLOAT16)[0] if precision == "float16" else proto
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+@pytest.mark.parametrize("name", COSINES)
+def test_cosines_are_at_most_one(name: str, precision: str) -> None:
+    proto = pair(COSINES[name], precision)
+    assert name in idioms_of(proto)
+    limit = 1e4 if precision == "float32" else 3.0
+    low, high = range_of(proto, limit).hull()
+    assert 1.0 <= high <= (1.0001 if precision == "float32" else 1.2) and low == -high
+    engine = ort.InferenceSession(proto.SerializeToString())
+    worst = 0.0
+    for x in adversaries(precision):
+        for b in (x, -x, x[::-1].copy()):
+            if np.abs(x).max() <= limit:
+                (result,) = engine.run(["y"], {"x": x, "b": b})
+                assert low <= result.min() and result.max() <= high
+                worst = max(worst, float(np.abs(result.astype(np.float64)).max()))
+    assert worst > 0.99
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        UNIT + "p = Mul(na, b)\ny = ReduceSum(p, last)",
+        SQUARES + "p = Mul(sa, sa)\ns = Sqrt(p)\nc = Max(s, eps)\ny = Div(t, c)",
+        SQUARES + "p = Mul(sb, sa)\nc = Max(p, eps)\ny = Div(t, c)",
+        SQUARES + "p = Mul(sb, sa)\ns = Sqrt(p)\nk = Clip(s, eps, one)\ny = Div(t, k)",
+    ],
+)
+def test_what_is_no_cosine_is_not_bounded(body: str) -> None:
+    assert range_of(pair(body, "float32"), 1e4).hull()[1] > 1e4

@@ -17,6 +17,7 @@ from tensorproof.execute.instrument import instrumented
 from tensorproof.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.frontends.onnx_precision import converted
+from tensorproof.operators.table import Call, evaluate, find_operator
 from tensorproof.ranges.abstraction import FIRST_PASS, Abstraction
 from tensorproof.ranges.norms import Norm
 from tensorproof.ranges.propagate import RangedGraph, propagate
@@ -278,6 +279,21 @@ def test_spectral_norms_are_tighter_than_frobenius() -> None:
     assert spectral.bound * 3 < frobenius.bound
 
 
+@pytest.mark.parametrize("name", ["matmul", "low rank", "left"])
+def test_the_longest_result_is_within_its_norm_and_near_it(name: str) -> None:
+    """The input that a matrix stretches most."""
+    proto, reach = LINEAR[name]
+    norm = norm_of(analysed(proto, reach, SPECTRAL), "y")
+    weights = next(np.asarray(onnx.numpy_helper.to_array(t)) for t in proto.graph.initializer if t.name == "w")
+    left, _, right = np.linalg.svd(weights.astype(np.float64))
+    x = np.tile(right[0][:, None], (1, 3)) if name == "left" else np.tile(left[:, 0], (3, 1))
+    (y,) = ort.InferenceSession(proto.SerializeToString()).run(None, {"x": (x * 1e3).astype(np.float32)})
+    longest = float(np.linalg.norm(np.asarray(y, np.float64), axis=0 if name == "left" else 1).max())
+    assert norm is not None and longest <= norm.bound
+    # Without an epsilon, rows of tiny numbers that underflow are not shorter than they are wide.
+    assert norm.bound <= longest * (1.1 if name != "left" else 1.1 * 192**0.5 * 1.5)
+
+
 def test_heads_are_parts_of_a_product() -> None:
     """Each head is as long as its own columns make it, in the sum with a bias and after the reshape."""
     proto, reach = LINEAR["heads"]
@@ -288,6 +304,64 @@ def test_heads_are_parts_of_a_product() -> None:
     exact = max(np.linalg.norm(weights[:, i : i + 16], 2) for i in range(0, 192, 16))
     assert exact <= heads.bound <= (exact * 1.1 + float(np.linalg.norm(bias))) * 1.01
     assert heads.bound < whole.bound
+
+
+# -- blocks alone, in every format --------------------------------------------------------------------------------------
+
+
+def rows_within(format: Any, rng: np.random.Generator, length: float) -> np.ndarray[Any, Any]:
+    """Rows of the format whose norms are at most a length, many of them nearly so long."""
+    rows = np.concatenate([rng.normal(size=(6, 40)), np.eye(2, 40), np.ones((1, 40)), (-1.0) ** np.arange(40)[None]])
+    rows *= length * rng.choice([1.0, 0.999, 1e-3], (len(rows), 1)) / np.linalg.norm(rows, axis=1, keepdims=True)
+    tiny = rng.normal(size=(1, 40)) * float(format.smallest_subnormal) * 3
+    held = np.concatenate([rows, tiny]).astype(format.dtype)
+    while True:
+        longest = np.linalg.norm(held.astype(np.float64), axis=1, keepdims=True)
+        if (longest <= length).all():
+            return held
+        held = np.where(longest > length, held.astype(np.float64) * (1.0 - 2 * format.unit_roundoff), held).astype(format.dtype)
+
+
+@pytest.mark.parametrize("format", [FLOAT32, FLOAT16, BFLOAT16, FLOAT64], ids=str)
+@pytest.mark.parametrize("length", [1.0, 37.5, 1e-3])
+def test_blocks_in_the_arithmetic_of_their_format(format: Any, length: float) -> None:
+    """Every operation rounded to the format, sums one term after the other: the target `ieee`."""
+    rng = np.random.default_rng(7)
+    weights = rng.normal(size=(40, 24)).astype(format.dtype)
+
+    def rounded(x: Any) -> Any:
+        return np.asarray(x, np.float64).astype(format.dtype)
+
+    def product(x: Any, w: Any) -> Any:
+        total = np.zeros((len(x), w.shape[1]), format.dtype)
+        for k in range(x.shape[1]):
+            term = rounded(x[:, k : k + 1].astype(np.float64) * w[k].astype(np.float64))
+            total = rounded(total.astype(np.float64) + term.astype(np.float64))
+        return total
+
+    cases: dict[str, tuple[Any, ...]] = {
+        "Add": (lambda a, b: rounded(a.astype(np.float64) + b.astype(np.float64)), 2),
+        "Sub": (lambda a, b: rounded(a.astype(np.float64) - b.astype(np.float64)), 2),
+        "Mul": (lambda a, b: rounded(a.astype(np.float64) * b.astype(np.float64)), 2),
+        "Max": (np.maximum, 2),
+        "Relu": (lambda a: np.maximum(a, format.dtype.type(0)), 1),
+        "MatMul": (lambda a: product(a, weights), 1, weights),
+    }
+    for name, (function, arity, *fixed) in cases.items():
+        entry = find_operator("", name)
+        assert entry is not None
+        for _ in range(10):
+            arrays = [rows_within(format, rng, length) for _ in range(arity)]
+            operands: list[Range] = []
+            for array in arrays:
+                x = Range.uniform(array.shape, format, -length, length)
+                x.norm = Norm(1, length)
+                operands.append(x)
+            for abstraction in (SPECTRAL, Abstraction()):
+                call = Call(entry, {}, target=IEEE, abstraction=abstraction)
+                result = evaluate(call, [*operands, *(Range.constant(w, format) for w in fixed)])
+                assert result.norm is not None, name
+                assert violation(result, function(*arrays)) is None, name
 
 
 # -- inputs and fused operators -----------------------------------------------------------------------------------------

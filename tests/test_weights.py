@@ -22,6 +22,7 @@ from tensorproof.ranges import weight_cache, weights
 from tensorproof.ranges.abstraction import FIRST_PASS, PRECISE, Abstraction
 from tensorproof.ranges.propagate import propagate
 from tensorproof.ranges.range import Range
+from tensorproof.ranges.sums import interval_product
 from tensorproof.targets import ONNXRUNTIME_CPU
 from tests.soundness.containment import violation
 
@@ -419,3 +420,28 @@ def test_where_the_cache_lies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
     monkeypatch.setattr("sys.platform", "linux")
     assert weight_cache.default_folder() == Path("/caches/tensorproof")
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-40, 1e-20, 1e30, 1e60, 1e300], ids=str)
+@pytest.mark.parametrize("dtype", (np.float32, np.float16, ml_dtypes.bfloat16), ids=lambda d: np.dtype(d).name)
+def test_products_in_float32_hold(dtype: Any, scale: float) -> None:
+    """Exact weights, multiplied in float32: bounds hold those of float64, are hardly wider, and zeros stay zeros."""
+    for shape in ((300, 80), (40, 2_000), (9_000, 3)):
+        point = random_array(6, shape, dtype, 1.0)
+        rng = np.random.default_rng(7)
+        low = rng.normal(0, scale, (5, shape[0]))
+        high = low + np.abs(rng.normal(0, scale, low.shape)) * (rng.random(low.shape) < 0.5)
+        low[1], high[1] = low[2] * 1e-30, low[2] * 1e-30
+        low[3], high[3] = 0.0, 0.0
+        low, high = np.minimum(low, high), np.maximum(low, high)
+        exact = interval_product(low, high, point, point)
+        found = interval_product(low, high, point, point, single=True)
+        slack = 1e-14 * exact[2]
+        assert (
+            (found[0] <= exact[0] + slack).all() and (found[1] >= exact[1] - slack).all() and (found[2] >= exact[2] - slack).all()
+        )
+        rows = [0, 2, 4]
+        assert (found[1][rows] - found[0][rows] <= exact[1][rows] - exact[0][rows] + 2e-3 * exact[2][rows] + 1e-30 * scale).all()
+        assert not found[0][3].any() and not found[1][3].any()
+        flipped = interval_product(point.T, point.T, low.T, high.T, single=True)
+        assert (exact[0] + slack >= flipped[0].T).all() and (exact[1] - slack <= flipped[1].T).all()

@@ -18,6 +18,7 @@ from tensorproof.formats import FLOAT32, Format
 from tensorproof.graph import ABSENT, Model
 from tensorproof.ranges.norms import Norm
 from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Range
+from tensorproof.ranges.weights import extent
 
 #: Undeclared numbers: wide enough that a naive exponential overflows and a naive softmax underflows in float32.
 DEFAULT_REACH = 100.0
@@ -399,10 +400,10 @@ def _weight_domains(model: Model, mode: WeightMode, domains: Mapping[str, Domain
         array = model.constants[number]
         if formula is None or value.format is None or not value.format.is_float or array.size <= 1:
             continue
-        numbers = array.astype(np.float64)
-        if not np.isfinite(numbers).all():
+        ends = extent(array)
+        if ends is None:
             continue
-        low, high = formula(float(numbers.min()), float(numbers.max()))
+        low, high = formula(*ends)
         if number in variances:
             low, high = max(low, 0.0), max(high, 0.0)
         low, high = max(low, value.format.low), min(high, value.format.high)

@@ -51,19 +51,23 @@ class Idiom:
     name: str
     operators: tuple[str, ...]
     recognise: Recogniser
+    costly: bool = False
 
 
 _IDIOMS: dict[str, Idiom] = {}
 
 
-def idiom(*operators: str) -> Callable[[Recogniser], Idiom]:
-    """Enter an idiom that claims something about nodes of these operators (of the ONNX standard)."""
+def idiom(*operators: str, costly: bool = False) -> Callable[[Recogniser], Idiom]:
+    """Enter an idiom that claims something about nodes of these operators (of the ONNX standard).
+
+    `costly` says that its claims take far more time than the node itself: very large models do without in their first pass.
+    """
 
     def enter(recognise: Recogniser) -> Idiom:
         name = recognise.__name__.strip("_").replace("_", "-")
         if name in _IDIOMS:
             raise ValueError(f"two idioms are named {name}")
-        _IDIOMS[name] = Idiom(name, operators, recognise)
+        _IDIOMS[name] = Idiom(name, operators, recognise, costly)
         return _IDIOMS[name]
 
     return enter
@@ -87,8 +91,8 @@ def all_idioms() -> Iterator[Idiom]:
     return iter(sorted(_IDIOMS.values(), key=lambda entry: entry.name))
 
 
-def claims_of(model: Model) -> dict[int, list[Claim]]:
-    """The claims about each node of a model, by the node's number."""
+def claims_of(model: Model, *, costly: bool = True) -> dict[int, list[Claim]]:
+    """The claims about each node of a model, by the node's number; those of costly idioms only if they are asked for."""
     by_operator = _by_operator()
     structure: Structure | None = None
     claims: dict[int, list[Claim]] = {}
@@ -98,6 +102,8 @@ def claims_of(model: Model) -> dict[int, list[Claim]]:
         if structure is None:
             structure = Structure(model)
         for entry in by_operator[node.op]:
+            if entry.costly and not costly:
+                continue
             claim = entry.recognise(structure, node)
             if claim is not None:
                 claims.setdefault(node.number, []).append(claim)

@@ -96,7 +96,7 @@ def _tree(graph: Structure) -> _Tree:
     return tree
 
 
-@idiom("Mul", "Div", "Add", "Sub", "Max", "Min", "Where")
+@idiom("Mul", "Div", "Add", "Sub", "Max", "Min", "Where", costly=True)
 def function_of_one_tensor(graph: Structure, node: Node) -> Claim | None:
     """f(x), element by element, lies between the least and the largest bound of f over pieces that cover the range of x.
 
@@ -107,7 +107,8 @@ def function_of_one_tensor(graph: Structure, node: Node) -> Claim | None:
     """
     tree = _tree(graph)
     variable = [value for value in node.inputs if not tree.is_number(value)]
-    if len(variable) != 2:
+    if len(variable) != 2 or (variable[0] == variable[1] and node.op in ("Mul", "Add")):
+        # Squares have an idiom of their own, and intervals are exact for sums of a tensor with itself.
         return None
     x = tree.common(node.inputs)
     if x is None or x == _NUMBER:

@@ -15,7 +15,7 @@ from tensorproof.idioms.structure import Structure, is_repeatable
 from tensorproof.idioms.terms import axes_of
 from tensorproof.operators.softmax import softmax_axes
 from tensorproof.operators.table import Call, evaluate, find_operator
-from tensorproof.ranges.range import NEGATIVE_INFINITY, POSITIVE_INFINITY, Range
+from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Range
 from tensorproof.rules.masked_softmax import MASKED_SOFTMAX
 
 #: Truth values of elements: whether they may be infinite, or whether a condition may (must) hold.
@@ -26,14 +26,16 @@ Ranges = Mapping[int, Range]
 _MOVING = frozenset(
     {"Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Expand", "Slice", "Tile", "Gather", "Trilu", "Concat"}
 )
+#: What a reduction of rows that keep a number never is. Softmax itself says what it gives.
+_NEVER = {"ReduceMax": NEGATIVE_INFINITY, "ReduceLogSumExp": NEGATIVE_INFINITY | NAN}
 #: Masks with more elements than this are not looked at.
 _LARGEST = 1 << 24
 _DEEPEST = 24
 
 
-@idiom("Softmax", "LogSoftmax", "ReduceMax")
+@idiom("Softmax", "LogSoftmax", "ReduceMax", "ReduceLogSumExp")
 def rows_keep_a_number(graph: Structure, node: Node) -> Claim | None:
-    """A softmax (or maximum) of masked scores is defined if every row keeps an element that no mask makes -inf.
+    """A softmax, maximum or log-sum-exp of masked scores is defined if every row keeps an element that no mask makes -inf.
 
     The elements of a mask are followed from the constants (and sizes) that they are made of, element by element, while ranges
     would merge the cells of a large mask, so that every row seems to be masked. An element is surely a number if
@@ -64,13 +66,13 @@ def rows_keep_a_number(graph: Structure, node: Node) -> Claim | None:
         infinite = infinite.reshape((1,) * (x.rank - infinite.ndim) + infinite.shape)
         if bool(infinite.all(axis=axes).any()):
             return None
-        return Fact(None, frozenset({MASKED_SOFTMAX.code}), NEGATIVE_INFINITY if node.op == "ReduceMax" else 0)
+        return Fact(None, frozenset({MASKED_SOFTMAX.code}), _NEVER.get(node.op, 0))
 
     return Claim("rows-keep-a-number", reads, bound, fine=tuple(walk.decisive))
 
 
 def _axes(graph: Structure, call: Call, node: Node, x: Range) -> tuple[int, ...] | None:
-    if node.op != "ReduceMax":
+    if not node.op.startswith("Reduce"):
         return softmax_axes(call, x.rank)
     axes = axes_of(graph, node)
     return None if axes is None else tuple(axis % x.rank for axis in axes) or tuple(range(x.rank))

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from tensorproof.formats import Format
 from tensorproof.graph import Node
 from tensorproof.idioms.structure import RESHAPING, Structure
+from tensorproof.idioms.terms import NOTHING, Term, axes_of, clipped, maximum_of, signed_total, stands_over, stripped, total
 from tensorproof.operators.table import Call
 from tensorproof.ranges.range import Range
 
@@ -118,7 +119,7 @@ class _Order:
         a, b = stripped(self.graph, a), stripped(self.graph, b)
         if a.sign < 0 and b.sign < 0:
             a, b = -b, -a
-        if a.sign == b.sign and self.graph.same(a.value, b.value):
+        if (a.sign == b.sign or a.value == NOTHING) and self.graph.same(a.value, b.value):
             yield Proof()
             return
         if depth == 0:

@@ -80,6 +80,11 @@ def scale_of(graph: Structure, value: int, *, inverted: bool) -> Scale | None:
     return _inverted(graph, value, _LONGEST) if inverted else _rooted(graph, value, _LONGEST)
 
 
+def squares_of(graph: Structure, value: int) -> Scale | None:
+    """The chain that ends in a value before any root."""
+    return _levelled(graph, value, _LONGEST)
+
+
 @dataclass(frozen=True, slots=True)
 class Kinship:
     """Two tensors that are equal up to signs, casts (whose results these are), and two ways to compute one mean.
@@ -92,6 +97,20 @@ class Kinship:
 
     def reads(self) -> set[int]:
         return set(self.casts).union(*(mean.reads() for mean in self.means or ()))
+
+
+def guard_of(graph: Structure, node: Node) -> tuple[int, Step] | None:
+    """A root, or a step that keeps a value from coming near zero by a constant: the value behind it, and the step."""
+    result = node.outputs[0]
+    if node.op == "Sqrt":
+        return node.inputs[0], Step("root", node.op, result)
+    if node.op == "Clip":
+        return None if _has_top(node) else (node.inputs[0], Step("maximum", node.op, result))
+    if node.op in ("Add", "Max") and len(node.inputs) == 2:
+        for value, other in _both_ways(node):
+            if graph.constant(other) is not None:
+                return value, Step("add" if node.op == "Add" else "maximum", node.op, result, other)
+    return None
 
 
 def same_magnitude(graph: Structure, a: int, b: int) -> Kinship | None:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from tensorproof.formats import Format
 from tensorproof.graph import ABSENT
-from tensorproof.idioms.root_mean_square import Scale
+from tensorproof.idioms.root_mean_square import Scale, Step
 from tensorproof.idioms.terms import stands_over
 from tensorproof.operators.activations import least
 from tensorproof.operators.table import Call, find_operator
@@ -35,7 +35,7 @@ from tensorproof.ranges.range import Range
 #: One part in 2^50 for the arithmetic of the analysis itself.
 _SLACK = 1.0 + 2.0**-50
 #: A chain that keeps no larger part of the squares proves nothing.
-_VANISHED = 1e-100
+VANISHED = 1e-100
 #: Kinds of steps whose other operand must be a single number.
 _BY_A_NUMBER = frozenset({"multiply", "divide", "add", "maximum", "invert"})
 
@@ -68,72 +68,111 @@ def margin(call: Call, operator: str, format: Format) -> tuple[float, float]:
 def reach_of(scale: Scale, call: Call, ranges: Mapping[int, Range]) -> Reach | None:
     """What the chain proves, with the numbers that are in the ranges; None if it is not what it seemed."""
     base = ranges[scale.base]
-    length = _row_length(scale, base, ranges)
-    if length is None or any(not _is(ranges[value], number) for value, number in scale.powers):
+    if not base.format.is_float or not stands_over(base, ranges[scale.place], scale.axes):
         return None
-    element, norm = _Floor(), _Floor()
+    length = row_length(base, scale.axes)
+    floors = floors_of(scale, length, call, ranges)
+    if floors is None:
+        return None
+    element, norm, grown, lost = floors
     largest = float(base.magnitude().max(initial=0.0))
-    inverted, grown, lost = False, 1.0, 0.0
-    for step in scale.steps:
-        result = ranges[step.result]
-        low, high = 1.0, 1.0
-        if step.other != ABSENT:
-            other = ranges[step.other]
-            if step.kind in _BY_A_NUMBER and (other.has_special or not other.has_known_shape or other.sizes != (1,) * other.rank):
-                return None
-            low, high = other.hull()
-        format = result.format
-        relative, absolute = margin(call, step.operator, format)
-        if not format.is_float:
-            return None
-        if step.kind in ("sum", "mean", "norm"):
-            accumulator = call.accumulation(format)
-            if length > accumulator.high or format is not base.format:
-                return None
-            spread = math.exp(length * math.log1p(-accumulator.unit_roundoff)) / _SLACK**length
-            if step.operator in ("ReduceSumSquare", "ReduceL2"):
-                element.scaled(1.0, *margin(call, "Mul", accumulator))
-                norm.scaled(1.0, *margin(call, "Mul", accumulator))
-            norm.summed(length, spread)
-            inner, below = margin(call, "Div", accumulator)
-            for floor in (element, norm):
-                if step.kind == "mean":
-                    # The division, and the number of elements itself where the format cannot hold it.
-                    floor.scaled(1.0 / length, 2.0 * inner, below)
-                if step.kind == "norm":
-                    floor.rooted(inner)
-                    floor.kept(relative, absolute)
-                else:
-                    floor.scaled(1.0, relative, absolute)
-        elif step.kind in ("invert", "scale") or inverted:
-            # Underflow only ever makes a factor smaller, but for rounding to the smallest number.
-            inverted, factor = True, max(abs(low), abs(high))
-            grown, lost = grown * factor * (1.0 + relative), lost * factor * (1.0 + relative) + format.smallest_subnormal
-        else:
-            if (step.kind in ("multiply", "divide") and not low > 0.0) or (step.kind == "add" and not low >= 0.0):
-                return None
-            for floor in (element, norm):
-                if step.kind == "root":
-                    floor.rooted(relative)
-                elif step.kind in ("add", "maximum"):
-                    floor.kept(relative)
-                elif floor.is_root:
-                    floor.kept(relative, absolute)
-                else:
-                    floor.scaled(low if step.kind == "multiply" else 1.0 / high, relative, absolute)
     bottom = float(ranges[scale.divisor].low.min(initial=math.inf))
     if not element.is_root:
         bottom = math.sqrt(max(bottom, 0.0))
     if not bottom > 0.0:
-        return None
-    if not min(element.alpha, norm.alpha, element.root, norm.root) > _VANISHED:
         return None
     bounds = [floor.quotient(bottom) * grown + largest * lost for floor in (element, norm)]
     factor = grown / bottom + lost
     return Reach(bounds[0] * _SLACK, (bounds[1] + math.sqrt(length) * largest * lost) * _SLACK, length, factor * _SLACK)
 
 
-class _Floor:
+def floors_of(scale: Scale, length: int, call: Call, ranges: Mapping[int, Range]) -> tuple[Floor, Floor, float, float] | None:
+    """What the chain is at least, by the square of an element and by the sum of the squares of a row of this length.
+
+    Where it ends in a factor: this is what it divides by, and the factor is at most that reciprocal times the third number plus
+    the fourth.
+    """
+    base = ranges[scale.base]
+    if not length or any(not _is(ranges[value], number) for value, number in scale.powers):
+        return None
+    element, norm = Floor(), Floor()
+    inverted, grown, lost = False, 1.0, 0.0
+    for step in scale.steps:
+        format = ranges[step.result].format
+        if not format.is_float:
+            return None
+        if step.kind in ("sum", "mean", "norm"):
+            if format is not base.format or not _reduced(element, norm, step, length, call, format):
+                return None
+        elif step.kind in ("invert", "scale") or inverted:
+            low, high = _other(step, ranges) or (math.nan, math.nan)
+            relative, _ = margin(call, step.operator, format)
+            # Underflow only ever makes a factor smaller, but for rounding to the smallest number.
+            inverted, factor = True, max(abs(low), abs(high))
+            grown, lost = grown * factor * (1.0 + relative), lost * factor * (1.0 + relative) + format.smallest_subnormal
+            if not grown < math.inf:
+                return None
+        elif not (follow(element, step, call, ranges) and follow(norm, step, call, ranges)):
+            return None
+    kept = min(element.alpha, norm.alpha, element.root, norm.root)
+    return (element, norm, grown, lost) if kept > VANISHED else None
+
+
+def _reduced(element: Floor, norm: Floor, step: Step, length: int, call: Call, format: Format) -> bool:
+    """The sum or the mean over a row, or the root of the sum of its squares."""
+    accumulator = call.accumulation(format)
+    relative, absolute = margin(call, step.operator, format)
+    if length > accumulator.high:
+        return False
+    if step.operator in ("ReduceSumSquare", "ReduceL2"):
+        element.scaled(1.0, *margin(call, "Mul", accumulator))
+        norm.scaled(1.0, *margin(call, "Mul", accumulator))
+    norm.summed(length, math.exp(length * math.log1p(-accumulator.unit_roundoff)) / _SLACK**length)
+    inner, below = margin(call, "Div", accumulator)
+    for floor in (element, norm):
+        if step.kind == "mean":
+            # The division, and the number of elements itself where the format cannot hold it.
+            floor.scaled(1.0 / length, 2.0 * inner, below)
+        if step.kind == "norm":
+            floor.rooted(inner)
+            # The root of the smallest number is no small number: only a narrower format loses it.
+            floor.kept(relative, 0.0 if accumulator is format else absolute)
+        else:
+            floor.scaled(1.0, relative, absolute)
+    return True
+
+
+def follow(floor: Floor, step: Step, call: Call, ranges: Mapping[int, Range]) -> bool:
+    """One step more, before or after the root; whether it is one that keeps the floor."""
+    ends = _other(step, ranges)
+    if ends is None:
+        return False
+    low, high = ends
+    if (step.kind in ("multiply", "divide") and not low > 0.0) or (step.kind == "add" and not low >= 0.0):
+        return False
+    relative, absolute = margin(call, step.operator, ranges[step.result].format)
+    if step.kind == "root":
+        floor.rooted(relative)
+    elif step.kind in ("add", "maximum"):
+        floor.kept(relative)
+    elif floor.is_root:
+        floor.kept(relative, absolute)
+    else:
+        floor.scaled(low if step.kind == "multiply" else 1.0 / high, relative, absolute)
+    return True
+
+
+def _other(step: Step, ranges: Mapping[int, Range]) -> tuple[float, float] | None:
+    """The ends of a step's other operand, 1 if it has none; None if it should be a number and is not."""
+    if step.other == ABSENT:
+        return 1.0, 1.0
+    other = ranges[step.other]
+    if step.kind in _BY_A_NUMBER and (other.has_special or not other.has_known_shape or other.sizes != (1,) * other.rank):
+        return None
+    return other.hull()
+
+
+class Floor:
     """What the computed value of a chain is at least: alpha t - beta, after the root root * sqrt(alpha t - beta) - loss."""
 
     def __init__(self) -> None:
@@ -171,12 +210,9 @@ class _Floor:
         return math.sqrt((1.0 / root**2 + self.beta / bottom / bottom) / self.alpha) * _SLACK
 
 
-def _row_length(scale: Scale, base: Range, ranges: Mapping[int, Range]) -> int | None:
-    """The number of elements of a row, if each element of the base meets the scale of its own row."""
-    if not base.format.is_float or not stands_over(base, ranges[scale.place], scale.axes):
-        return None
-    sizes = base.sizes
-    return math.prod(sizes[axis] for axis in scale.axes) if scale.axes else math.prod(sizes) or None
+def row_length(x: Range, axes: tuple[int, ...]) -> int:
+    """The number of elements that are reduced to one."""
+    return math.prod(x.sizes[axis] for axis in axes) if axes else math.prod(x.sizes)
 
 
 def _is(x: Range, number: float) -> bool:

@@ -87,6 +87,7 @@ def _clip_ends(node: Node) -> tuple[int | None, int | None]:
 
 
 def signed_total(graph: Structure, term: Term) -> tuple[Term, Term] | None:
+    """The two terms of a sum, or of the negative of one."""
     terms = total(graph, term.value)
     if terms is None:
         return None

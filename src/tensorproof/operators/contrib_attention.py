@@ -198,7 +198,10 @@ def attention(
     if format.bits < 32:
         # Kernels may round the projections to the tensor's own format.
         low, high = format.round_nearest(projected.low), format.round_nearest(projected.high)
+        norm = projected.norm
         projected = projected.replace(np.minimum(projected.low, low), np.maximum(projected.high, high), projected.special)
+        if norm is not None:
+            projected.norm = norm.rounded(projected, format.unit_roundoff, format.smallest_subnormal)
     projected = projected.with_format(format)
     starts = np.cumsum([0, *sizes])
     queries, keys, values = (

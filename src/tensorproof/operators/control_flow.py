@@ -16,8 +16,8 @@ from tensorproof.graph import Graph, Node
 from tensorproof.operators.table import operator
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, join, truth
 from tensorproof.ranges.grid import Cuts, Shape, Size, Span, largest, smallest, union
-from tensorproof.ranges.guards import assuming, narrowed_states
 from tensorproof.ranges.iteration import FEW, MANY, Iteration, Outcome, Trips
+from tensorproof.ranges.narrowing import assuming, narrowed_states
 from tensorproof.ranges.propagate import NO_ROOTS, Flow, Propagation, Roots
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.slices import (

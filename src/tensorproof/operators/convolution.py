@@ -331,6 +331,9 @@ def _from_summary(
         return Range.uniform(shape, x.format, 0.0, 0.0)
     if special is None and addend is None and (bias is None or (bias.sizes == shape[1:2] and not bias.has_special)):
         count = terms
+        factors = factors if op.abstraction.norms and x.format.is_float else None
+        if factors is not None:
+            sums = within_kernel_reach(sums, *factors[:2])
         if bias is not None:
             column = (1, -1, *(1,) * (len(shape) - 2))
             sums, count = sums.plus(bias.low.reshape(column), bias.high.reshape(column)), terms + 1
@@ -338,6 +341,9 @@ def _from_summary(
         low, high = keep_sign(sums.low - error, sums.high + error, sums.nonnegative, sums.nonpositive)
         result = Range(x.format, shape, grid, low, high)
         report_sum(op, result, sums.magnitude + error)
+        if factors is not None:
+            addends = [] if bias is None else [_per_channel(bias, x.rank, shape[1])]
+            result.norm = convolution_norm(op, result, *factors, addends, error)
         return result
     result = Range(x.format, shape, grid, sums.low, sums.high, special)
     addends = [] if bias is None else [_per_channel(bias, x.rank, shape[1])]

@@ -14,7 +14,7 @@ from tensorproof.operators.table import CORRECT, Call, find_operator, operator
 from tensorproof.ranges.folds import onto_grid, product_flags, sum_flags
 from tensorproof.ranges.grid import Cuts, Grid, Shape, Size, broadcast_size, counts, largest, smallest, union
 from tensorproof.ranges.interval_product import product_of_intervals
-from tensorproof.ranges.norm_products import product_norm, within_reach
+from tensorproof.ranges.norm_products import is_worth_a_norm, product_norm, within_reach
 from tensorproof.ranges.range import CELL_BUDGET, Flags, Range, align
 from tensorproof.ranges.sums import Dot, dot_product, keep_sign, report_partial_overflow, summation_error
 from tensorproof.ranges.weights import channels, extent, is_large
@@ -156,7 +156,7 @@ def _affine(op: Call, a: Range, b: Range, c: Range | None = None, alpha: float =
     a, b = _with_axis(a, 0) if vectors[0] else a, _with_axis(b, 1) if vectors[1] else b
     product = _product(op, a, b)
     shape, grid, dot, special, never_finite, terms = product
-    if op.abstraction.norms and a.format.is_float:
+    if op.abstraction.norms and a.format.is_float and (a.norm or b.norm or is_worth_a_norm(op.abstraction, product.terms)):
         dot = within_reach(dot, a, b, grid)
     format, steps = a.format, 0
     if alpha != 1.0:
@@ -184,7 +184,8 @@ def _affine(op: Call, a: Range, b: Range, c: Range | None = None, alpha: float =
     low, high, below, above = (np.broadcast_to(part, counts(grid)) for part in (low, high, dot.below - error, dot.above + error))
     result = Range(format, shape, grid, low, high, np.broadcast_to(special, counts(grid)))
     report_partial_overflow(op, result, below, above)
-    if op.abstraction.norms and format.is_float and not any(vectors):
+    worthwhile = shape[-1] if b.array is not None or a.array is None else shape[-2]
+    if op.abstraction.norms and format.is_float and not any(vectors) and is_worth_a_norm(op.abstraction, worthwhile):
         addends = [] if c is None or beta == 0.0 else [c if beta == 1.0 else _multiplied(c, beta)]
         largest_factor = max(map(abs, _factor(alpha, format)))
         result.norm = product_norm(op, result, a, b, largest_factor, addends, error)
@@ -201,7 +202,7 @@ def _product(op: Call, a: Range, b: Range) -> _Product:
         if is_large(a.array) and b.array is None:
             mirrored = _summarised(op, _matrices_transposed(b), _matrices_transposed(a))
             return _mirrored(mirrored)
-    a, b = _affordable(a, b)
+    a, b = _affordable(*_merged_rows(a, b))
     assert a.shape is not None and b.shape is not None
     fewest, most = _shared_size(a.shape[-1], b.shape[-2])
     shared = union(a.grid[-1], b.grid[-2])
@@ -218,11 +219,16 @@ def _product(op: Call, a: Range, b: Range) -> _Product:
     grid = (*cuts, a.grid[-2], b.grid[-1])
     low_a, high_a, special_a = _bounds(a, (*cuts[rank - a.rank :], a.grid[-2], shared))
     low_b, high_b, special_b = _bounds(b, (*cuts[rank - b.rank :], shared, b.grid[-1]))
-    empty_a, empty_b = low_a > high_a, low_b > high_b
+    # Only cells of special values can hold no finite one.
+    never_finite: Any = np.zeros((1,) * rank, np.bool_)
     if a.has_special:
-        low_a, high_a = np.where(empty_a, 0.0, low_a), np.where(empty_a, 0.0, high_a)
+        empty = low_a > high_a
+        low_a, high_a = np.where(empty, 0.0, low_a), np.where(empty, 0.0, high_a)
+        never_finite = never_finite | empty.any(axis=-1, keepdims=True)
     if b.has_special:
-        low_b, high_b = np.where(empty_b, 0.0, low_b), np.where(empty_b, 0.0, high_b)
+        empty = low_b > high_b
+        low_b, high_b = np.where(empty, 0.0, low_b), np.where(empty, 0.0, high_b)
+        never_finite = never_finite | empty.any(axis=-2, keepdims=True)
     sizes = np.array([most], np.float64) if shared is None else np.diff(shared).astype(np.float64)
     if (sizes != 1.0).any():
         # Cells larger than one element: neither operand is a constant, unless the shared axis has one cell there.
@@ -234,7 +240,6 @@ def _product(op: Call, a: Range, b: Range) -> _Product:
     used_a: Flags = np.bitwise_or.reduce(special_a, axis=-1, keepdims=True)
     used_b: Flags = np.bitwise_or.reduce(special_b, axis=-2, keepdims=True)
     special = product_flags(used_a | used_b)
-    never_finite = empty_a.any(axis=-1, keepdims=True) | empty_b.any(axis=-2, keepdims=True)
     return _Product((*batch, a.shape[-2], b.shape[-1]), grid, dot, special, never_finite & (fewest > 0), most)
 
 
@@ -299,6 +304,28 @@ def _mirrored(product: _Product) -> _Product:
         np.swapaxes(never_finite, -1, -2),
         terms,
     )
+
+
+#: Multiplications that a product with a large constant may spend on rows beyond one application of its weights.
+_ROW_BUDGET = 1 << 25
+
+
+def _merged_rows(a: Range, b: Range) -> tuple[Range, Range]:
+    """Rows (or columns) that meet a large constant, merged where they are all equal or cost too much; cells along stay."""
+    if is_large(b.array) and a.array is None:
+        a = _one_row(a, a.rank - 2, b.size)
+    elif is_large(a.array) and b.array is None:
+        b = _one_row(b, b.rank - 1, a.size)
+    return a, b
+
+
+def _one_row(x: Range, axis: int, weights: int) -> Range:
+    rows = x.cells[axis]
+    if rows <= 1 or not x.has_known_shape:
+        return x
+    first = np.take(x.low, [0], axis), np.take(x.high, [0], axis)
+    equal = bool((x.low == first[0]).all()) and bool((x.high == first[1]).all())
+    return x.smash((axis,)) if equal or math.prod(x.cells[:-2]) * rows * weights > _ROW_BUDGET else x
 
 
 def _affordable(a: Range, b: Range) -> tuple[Range, Range]:

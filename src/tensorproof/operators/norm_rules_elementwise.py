@@ -61,12 +61,19 @@ def _(op: Call, y: Range, *operands: Range) -> Norm | None:
 def _parts_of_sum(y: Range, axis: int, operands: Sequence[Range], norms: Sequence[float], growth: float) -> Parts | None:
     """What one operand knows about parts of its vectors, the other ones added."""
     for index, x in enumerate(operands):
-        if x.norm is None or x.norm.parts is None or x.shape is None or y.shape is None:
-            continue
-        if x.norm.axis + y.rank - x.rank == axis and x.shape[x.norm.axis] == y.shape[axis]:
+        parts = _own_parts(y, axis, x)
+        if parts is not None:
             others = sum(norm for other, norm in enumerate(norms) if other != index)
-            return x.norm.parts.plus(others).scaled(growth)
+            return parts.plus(others).scaled(growth)
     return None
+
+
+def _own_parts(y: Range, axis: int, x: Range) -> Parts | None:
+    """What an operand knows about parts of vectors along the axis of the result's norm, if they are not repeated there."""
+    if x.norm is None or x.norm.parts is None or x.shape is None or y.shape is None:
+        return None
+    same = x.norm.axis + y.rank - x.rank == axis and x.shape[x.norm.axis] == y.shape[axis]
+    return x.norm.parts if same else None
 
 
 @mul.norm
@@ -78,7 +85,12 @@ def _(op: Call, y: Range, a: Range, b: Range) -> Norm | None:
     axis, ((norm_a, total_a), (norm_b, total_b)) = found
     reach_a, reach_b = largest_magnitude(a), largest_magnitude(b)
     bound = min(times(norm_a, reach_b), times(reach_a, norm_b))
-    return Norm(axis, bound, min(times(total_a, reach_b), times(reach_a, total_b), times(norm_a, norm_b)))
+    total = min(times(total_a, reach_b), times(reach_a, total_b), times(norm_a, norm_b))
+    parts = _own_parts(y, axis, a)
+    if parts is not None:
+        return Norm(axis, bound, total, parts.scaled(reach_b))
+    parts = _own_parts(y, axis, b)
+    return Norm(axis, bound, total, None if parts is None else parts.scaled(reach_a))
 
 
 @div.norm
@@ -88,7 +100,9 @@ def _(op: Call, y: Range, a: Range, b: Range) -> Norm | None:
     if found is None or b.has_special or not nearest > 0.0:
         return None
     axis, ((norm, total),) = found
-    return Norm(axis, times(norm, 1.0 / nearest), times(total, 1.0 / nearest))
+    parts = _own_parts(y, axis, a)
+    factor = 1.0 / nearest
+    return Norm(axis, times(norm, factor), times(total, factor), None if parts is None else parts.scaled(factor))
 
 
 @where.norm

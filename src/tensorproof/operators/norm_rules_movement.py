@@ -1,6 +1,6 @@
 """How Euclidean norms pass operators that move, select, repeat or pool elements.
 
-Reshapes and permutations carry them themselves (`tensorproof.ranges.moving`).
+Reshapes, permutations and slices of known sizes carry them themselves (`tensorproof.ranges.moving`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tensorproof.operators.reductions import reduce_mean, reduce_sum
 from tensorproof.operators.table import Call
 from tensorproof.ranges.folds import reduced_axes
 from tensorproof.ranges.grid import Shape, largest
-from tensorproof.ranges.norms import PAD, Norm, along, broadcast_norm, largest_magnitude, part_norm, reshaped_norm, times
+from tensorproof.ranges.norms import PAD, Norm, along, broadcast_norm, largest_magnitude, reshaped_norm, times
 from tensorproof.ranges.range import Range
 
 
@@ -40,24 +40,11 @@ def _(op: Call, y: Range, x: Range, *_: Any) -> Norm | None:
 
 
 @slice_.norm
+@split.norm
 @trilu.norm
 def _(op: Call, y: Range, x: Range, *_: Any) -> Norm | None:
     """Vectors that are among the operand's, or parts of them."""
     return None if x.norm is None else replace(x.norm, parts=None)
-
-
-@split.norm
-def _(op: Call, y: Range, x: Range, sizes: Range | None = None) -> Norm | None:
-    """Vectors that are among the operand's, or parts of them; parts of parts of equal size begin at multiples of their size."""
-    if x.norm is None or x.shape is None or y.shape is None:
-        return None
-    size, length = y.shape[x.norm.axis], x.shape[x.norm.axis]
-    if size == length:
-        return x.norm
-    lengths = op.integers("split", sizes)
-    if not isinstance(size, int) or not isinstance(length, int) or length % size or (lengths and set(lengths) != {size}):
-        return replace(x.norm, parts=None)
-    return replace(part_norm(x.norm, size, length), parts=x.norm.parts)
 
 
 @gather.norm

@@ -12,8 +12,9 @@ from tensorproof.operators.table import Call, operator
 from tensorproof.ranges.cells import Activation, Box, Term, product
 from tensorproof.ranges.gate_weights import Whole
 from tensorproof.ranges.range import Range
-from tensorproof.ranges.recurrence import Inputs, Layer, State, Step, Weights
+from tensorproof.ranges.recurrence import Layer
 from tensorproof.ranges.sums import interval_product
+from tensorproof.ranges.unrolling import Inputs, State, Step, Weights
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 from tensorproof.rules.exponential_overflow import EXPONENTIAL_OVERFLOW
 

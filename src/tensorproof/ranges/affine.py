@@ -23,12 +23,15 @@ import numpy as np
 
 from tensorproof.formats import FLOAT64
 from tensorproof.ranges.fields import (
+    MINUS_ONE,
     ONE,
     ZERO,
     Field,
     added,
     bounds_of,
+    hull,
     is_zero,
+    meet,
     midpoint,
     multiplied,
     negated,
@@ -39,8 +42,8 @@ from tensorproof.ranges.views import Broadcast, Map, Sizes, Sliced, Summed, View
 
 #: Forms of more terms are forgotten, after all that stand for roundings were put into the centre.
 MOST_TERMS = 12
-#: A form with more maxima than this is not rewritten by each of them.
-_MOST_HINGES = 4
+#: So many maxima of a form are looked at, the newest first, and so many of them at once by cases.
+_MOST_HINGES, _MOST_CASES = 3, 2
 
 _numbers = count()
 
@@ -117,20 +120,18 @@ class Form:
         """The range where no element lies outside of the bounds of its form."""
         if not self.is_related:
             return x
-        for form in self._rewritten():
-            bounds = form.bounds()
-            if isinstance(bounds, tuple):
-                low, high = np.maximum(x.low, bounds[0]), np.minimum(x.high, bounds[1])
-            else:
-                aligned = align(x, bounds)
-                if aligned.shape != x.shape or aligned.lows[0].size > 4 * CELL_BUDGET:
-                    continue
-                x = aligned.result(x.format, aligned.lows[0], aligned.highs[0])
-                low, high = np.maximum(x.low, aligned.lows[1]), np.minimum(x.high, aligned.highs[1])
-            # What misses a cell altogether holds only if a hazard fired that was cut off there.
-            missed = low > high
-            x = x.replace(np.where(missed, x.low, low), np.where(missed, x.high, high), None)
-        return x
+        bounds = self._narrowest(_MOST_CASES)
+        if isinstance(bounds, tuple):
+            low, high = np.maximum(x.low, bounds[0]), np.minimum(x.high, bounds[1])
+        else:
+            aligned = align(x, bounds)
+            if aligned.shape != x.shape or aligned.lows[0].size > 4 * CELL_BUDGET:
+                return x
+            x = aligned.result(x.format, aligned.lows[0], aligned.highs[0])
+            low, high = np.maximum(x.low, aligned.lows[1]), np.minimum(x.high, aligned.highs[1])
+        # What misses a cell altogether holds only if a hazard fired that was cut off there.
+        missed = low > high
+        return x.replace(np.where(missed, x.low, low), np.where(missed, x.high, high), None)
 
     def rounded(self, x: Range, relative: float, absolute: float) -> Form | None:
         """The form of x after each element was rounded: an error of relative * |element| + absolute, a fresh symbol."""
@@ -153,19 +154,37 @@ class Form:
 
     # -- other ways to write it ----------------------------------------------------------------------------------------
 
-    def _rewritten(self) -> list[Form]:
-        """The form itself, and what becomes of it by the axioms of the maxima in it: one by one, and all of them."""
-        maxima = self._hinges()
-        forms = [self, *(self._without(key) for key in maxima[:_MOST_HINGES])]
-        if len(maxima) > 1:
-            every = self
-            for _ in range(2 * _MOST_HINGES):
-                left = [key for key in every._hinges() if key in maxima or key not in self.terms]
-                if not left:
-                    break
-                every = every._without(left[0])
-            forms.append(every)
-        return forms
+    def _narrowest(self, cases: int) -> Field:
+        """Bounds of all elements, also by the axioms of the maxima in the form; `cases` of them are told apart."""
+        found = self.bounds()
+        maxima = self._hinges()[:_MOST_HINGES]
+        for key in maxima:
+            symbol, view = key
+            argument = symbol.argument(view)
+            assert symbol.hinge is not None and argument is not None
+            itself, rest = Form(self.shape, ZERO, {key: ONE}), Form.symbol(symbol.hinge.rest).viewed_as(view)
+            # max(d, 0) = d + max(-d, 0)
+            found = meet(found, self._cancelled(argument, (ONE, rest), (MINUS_ONE, itself)).bounds())
+            if not cases or any(isinstance(step, Summed) for step in view):
+                continue
+            others = Form(self.shape, self.centre, {term: c for term, c in self.terms.items() if term != key})
+            above = combined(self.shape, [(ONE, others), (self.terms[key], argument)])
+            # d >= 0, where d = max(d, 0); or d <= 0, where d = -max(-d, 0).
+            upper = meet(above._narrowest(cases - 1), above._cancelled(argument, (MINUS_ONE, itself))._narrowest(0))
+            lower = meet(others._narrowest(cases - 1), others._cancelled(argument, (ONE, rest))._narrowest(0))
+            found = meet(found, hull(upper, lower))
+        return found
+
+    def _cancelled(self, argument: Form, *parts: tuple[Field, Form]) -> Form:
+        """The same numbers with a multiple of 0 = argument + parts added, so that a term of the argument cancels."""
+        common = next((term for term in argument.terms if term in self.terms), None)
+        slope = None if common is None else reciprocal(midpoint(argument.terms[common]))
+        if common is None or slope is None:
+            return self
+        # Any multiple keeps the numbers: that its factor is rounded does no harm.
+        times = midpoint(negated(multiplied(midpoint(self.terms[common]), slope)))
+        zero = [(ONE, argument), *parts]
+        return combined(self.shape, [(ONE, self), *((multiplied(times, factor), form) for factor, form in zero)])
 
     @property
     def is_uniform(self) -> bool:
@@ -184,22 +203,6 @@ class Form:
             if argument is not None and not argument.terms.keys().isdisjoint(self.terms):
                 found.append((symbol, view))
         return sorted(found, key=lambda key: -key[0].number)
-
-    def _without(self, key: Key) -> Form:
-        """The same numbers with a multiple of 0 = d + max(-d, 0) - max(d, 0) added, so that a term of d cancels."""
-        symbol, view = key
-        argument = symbol.argument(view)
-        assert symbol.hinge is not None and argument is not None
-        common = next(term for term in argument.terms if term in self.terms)
-        slope = reciprocal(midpoint(argument.terms[common]))
-        if slope is None:
-            return self
-        # Any multiple keeps the numbers: that its factor is rounded does no harm.
-        times = midpoint(negated(multiplied(midpoint(self.terms[common]), slope)))
-        rest = Form.symbol(symbol.hinge.rest).viewed_as(view)
-        return combined(
-            self.shape, [(ONE, self), (times, argument), (times, rest), (negated(times), Form(self.shape, ZERO, {key: ONE}))]
-        )
 
     # -- movement ------------------------------------------------------------------------------------------------------
 

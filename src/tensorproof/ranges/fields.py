@@ -19,6 +19,7 @@ Field: TypeAlias = Ends | Range
 
 ZERO: Ends = (0.0, 0.0)
 ONE: Ends = (1.0, 1.0)
+MINUS_ONE: Ends = (-1.0, -1.0)
 
 
 def field(shape: Shape, grid: Grid, low: Array, high: Array) -> Field:
@@ -67,7 +68,7 @@ def multiplied(a: Field, b: Field) -> Field:
             return other
         if factor == ZERO:
             return ZERO
-        if factor == (-1.0, -1.0):
+        if factor == MINUS_ONE:
             return negated(other)
     shape, grid, (la, ha), (lb, hb) = _aligned(a, b)
     if is_point(a):
@@ -174,3 +175,15 @@ def larger(a: Field, b: Field) -> Field:
 def smaller(a: Field, b: Field) -> Field:
     """The smaller of two numbers."""
     return negated(larger(negated(a), negated(b)))
+
+
+def hull(a: Field, b: Field) -> Field:
+    """All numbers that lie in one of two fields, or between them."""
+    shape, grid, (la, ha), (lb, hb) = _aligned(a, b)
+    return field(shape, grid, np.minimum(la, lb), np.maximum(ha, hb))
+
+
+def meet(a: Field, b: Field) -> Field:
+    """Ends that hold for numbers that lie in both fields."""
+    shape, grid, (la, ha), (lb, hb) = _aligned(a, b)
+    return field(shape, grid, np.maximum(la, lb), np.minimum(ha, hb))

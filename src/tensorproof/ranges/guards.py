@@ -1,40 +1,25 @@
-"""Guards: what the truth of a condition says about the values that it compares.
+"""Guards: what the truth of a condition says about the values that it compares, read off the graph.
 
 `If(x > 0.5)` runs its first branch only on values above 0.5, and a loop that goes on while i < n ends a pass over its body
-with i below n or stops. Facts are read off the graph (comparisons behind Not, And, Or, casts and reshapes); the ranges that
-they make narrower are those of the moment. A fact holds for every element of the tensors that it names.
+with i below n or stops. Comparisons are found behind Not, And, Or, casts and reshapes. A fact holds for every element of
+the tensors that it names. The ranges that facts make narrower are in `tensorproof.ranges.narrowing`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from tensorproof.formats import Array
 from tensorproof.graph import ABSENT, Graph, Model, Node
-from tensorproof.ranges.range import INFINITIES, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Range, align
-from tensorproof.ranges.rounding import flushed
-
-if TYPE_CHECKING:
-    from tensorproof.ranges.propagate import Flow, Propagation
+from tensorproof.ranges.range import INFINITIES, NAN
 
 #: Operators whose result holds the same numbers as their first operand.
-_SAME = frozenset({"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
+SAME = frozenset({"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
 _COMPARISONS = {"Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">=", "Equal": "=="}
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!="}
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 #: Nodes between a condition and a comparison.
 _DEPTH = 16
-#: Operators that are evaluated again on a narrower operand, where a branch reads their result, and how many in a row.
-_REPEATABLE = frozenset(
-    {*_SAME, "Cast", "CastLike", "Expand", "Neg", "Abs", "Add", "Sub", "Mul", "Div", "Max", "Min", "Clip", "Sqrt", "Exp"}
-    | {"Log", "Reciprocal", "Pow", "ReduceMin", "ReduceMax", "ReduceSum", "ReduceMean"}
-)
-_REPEATED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +55,7 @@ class Guards:
         node = self._producers.get(value)
         if node is None or node.domain or depth > _DEPTH:
             return
-        if node.op in _SAME or node.op == "Cast":
+        if node.op in SAME or node.op == "Cast":
             yield from self._find(node.inputs[0], holds, depth + 1)
         elif node.op == "Not":
             yield from self._find(node.inputs[0], not holds, depth + 1)
@@ -89,7 +74,7 @@ class Guards:
     def origins(self, value: int) -> list[int]:
         """A value and those that it is made from by reshapes alone."""
         found = [value]
-        while (node := self._producers.get(value)) is not None and not node.domain and node.op in _SAME:
+        while (node := self._producers.get(value)) is not None and not node.domain and node.op in SAME:
             value = node.inputs[0]
             found.append(value)
         return found
@@ -133,274 +118,12 @@ class Guards:
 
     def _chain(self, value: int) -> list[int]:
         found = [value]
-        while (node := self._producers.get(value)) is not None and _hands_back(node):
+        while (node := self._producers.get(value)) is not None and hands_back(node):
             value = node.inputs[0]
             found.append(value)
         return found
 
 
-def _hands_back(node: Node) -> bool:
-    return not node.domain and (node.op in _SAME or node.op in ("Cast", "Abs", "Neg", "ReduceMin", "ReduceMax"))
-
-
-@contextmanager
-def assuming(run: Propagation, condition: int, holds: bool, branch: Graph) -> Generator[None]:
-    """Evaluate a branch where a condition is known: the values behind it are narrower meanwhile, and what is made from them."""
-    narrower = narrowed(run, condition, holds)
-    if narrower:
-        for number in run.guards.read_from_outside(branch):
-            _repeat(run, narrower, number, _REPEATED)
-    before = {number: run.values.get(number) for number in narrower}
-    run.values.update(narrower)
-    try:
-        yield
-    finally:
-        _restore(run, before)
-
-
-def _restore(run: Propagation, before: Mapping[int, Flow | None]) -> None:
-    for number, flow in before.items():
-        if flow is None:
-            run.values.pop(number, None)
-        else:
-            run.values[number] = flow
-
-
-def _repeat(run: Propagation, changed: dict[int, Flow], number: int, depth: int) -> bool:
-    """Evaluate what made a value once more, if it is made from narrower values; whether the value is narrower now."""
-    if number in changed:
-        return True
-    node = run.guards.producer(number)
-    if node is None or node.domain or node.op not in _REPEATABLE or depth == 0:
-        return False
-    inputs = [operand for operand in node.inputs if operand != ABSENT]
-    narrower = [operand for operand in inputs if _repeat(run, changed, operand, depth - 1)]
-    if not narrower:
-        return False
-    operands = {operand: _known(run, changed, operand) for operand in inputs}
-    if any(flow is None for flow in operands.values()):
-        return False
-    before = {key: run.values.get(key) for key in (*operands, number)}
-    run.values.update({key: flow for key, flow in operands.items() if flow is not None})
-    try:
-        again = run.repeated(node)
-        known = before[number]
-        changed[number] = again if known is None else _on_both(known, _both, again)
-    finally:
-        _restore(run, before)
-    return True
-
-
-def narrowed(run: Propagation, condition: int, holds: bool) -> dict[int, Flow]:
-    """The values that are narrower where a condition is true, or where it is false."""
-    changed: dict[int, Flow] = {}
-    for fact in run.guards.facts(condition, holds):
-        sides = [(fact.left, fact.relation, fact.right)]
-        if fact.right != ABSENT:
-            sides.append((fact.right, _TURNED[fact.relation], fact.left))
-        for number, relation, other in sides:
-            _apply(run, changed, number, relation, other, fact)
-    return changed
-
-
-def narrowed_states(run: Propagation, condition: int, holds: bool, numbers: Sequence[int], states: Sequence[Flow]) -> list[Flow]:
-    """States of a loop, given as values with numbers, where a condition is known."""
-    changed = narrowed(run, condition, holds) if run.guards.facts(condition, holds) else {}
-    if not changed:
-        return list(states)
-    result: list[Flow] = []
-    for number, flow in zip(numbers, states, strict=True):
-        for origin in run.guards.origins(number):
-            found = changed.get(origin)
-            if found is not None:
-                flow = found if origin == number else _on_both(flow, lambda x, y: _within_hull(x, y), found)
-                break
-        result.append(flow)
-    return result
-
-
-def _known(run: Propagation, changed: Mapping[int, Flow], number: int) -> Flow | None:
-    found = changed.get(number) or run.values.get(number)
-    if found is None and number in run.model.constants:
-        found = run.read(number)
-    return found
-
-
-def _apply(run: Propagation, changed: dict[int, Flow], number: int, relation: str, other: int, fact: Fact) -> None:
-    """Make one side of a relation narrower, and what it was made from."""
-    flow = _known(run, changed, number)
-    against = None if other == ABSENT else _known(run, changed, other)
-    if flow is None or number in run.model.constants or (other != ABSENT and against is None):
-        return
-
-    def narrow(x: Range, y: Range | None) -> Range:
-        if relation == "not":
-            return _within(x, -np.inf, np.inf, fact.bits)
-        assert y is not None
-        if fact.is_denied and (y.any_special & NAN):
-            return x
-        return _related(run, x, relation, y, fact.is_denied)
-
-    result = _on_both(flow, narrow, against)
-    if result is flow:
-        return
-    changed[number] = result
-    _hand_back(run, changed, number, fact.is_denied)
-
-
-def _hand_back(run: Propagation, changed: dict[int, Flow], number: int, is_denied: bool) -> None:
-    """What a narrower value says about the one that it was made from, by operators that are undone easily."""
-    node = run.guards.producer(number)
-    if node is None or not _hands_back(node):
-        return
-    source = node.inputs[0]
-    flow = _known(run, changed, source)
-    if flow is None or source in run.model.constants:
-        return
-
-    def narrow(x: Range, y: Range | None) -> Range:
-        assert y is not None
-        low, high = (float(end) for end in _ends(y))
-        if node.op == "Cast":
-            return _before_cast(x, y, low, high)
-        if node.op == "Neg":
-            return _within(x, -high, -low, 0)
-        if node.op == "Abs":
-            return _within(x, -high, high, 0)
-        if node.op in ("ReduceMin", "ReduceMax"):
-            if x.any_special & NAN:
-                # A NaN may hide the elements before it.
-                return x
-            return _within(x, low, np.inf, 0) if node.op == "ReduceMin" else _within(x, -np.inf, high, 0)
-        return _within_hull(x, y)
-
-    result = _on_both(flow, narrow, changed[number])
-    if result is not flow:
-        changed[source] = result
-        _hand_back(run, changed, source, is_denied)
-
-
-def _on_both(flow: Flow, change: Any, against: Flow | None) -> Flow:
-    """A change of the clean and of the actual range, each with the same side of another value."""
-    if not isinstance(flow.clean, Range) or not isinstance(flow.actual, Range):
-        return flow
-    other = (None, None) if against is None else (against.clean, against.actual)
-    if against is not None and not (isinstance(other[0], Range) and isinstance(other[1], Range)):
-        return flow
-    clean = change(flow.clean, other[0])
-    same = flow.actual is flow.clean and other[0] is other[1]
-    actual = clean if same else change(flow.actual, other[1])
-    if clean is flow.clean and actual is flow.actual:
-        return flow
-    roots = flow.roots if against is None else flow.roots | against.roots
-    return type(flow)(clean, actual, roots)
-
-
-def _ends(x: Range) -> tuple[Array, Array]:
-    """The hull, infinities included."""
-    low, high = x.extended()
-    if not low.size:
-        return np.asarray(-np.inf), np.asarray(np.inf)
-    return low.min(), high.max()
-
-
-def _related(run: Propagation, x: Range, relation: str, y: Range, is_denied: bool) -> Range:
-    """The values of x that have a relation to some value of y."""
-    if x.format.kind not in ("float", "int") or y.format.kind not in ("float", "int"):
-        return x
-    least, most = _ends(y)
-    if x.shape is not None and x.shape == y.shape and x.has_known_shape:
-        aligned = align(x, y)
-        low, high, special = aligned.lows[0], aligned.highs[0], aligned.specials[0]
-        x = _keeping(x, aligned.result(x.format, low, high, special if x.has_special else None))
-        least, most = align(x, y.replace(*y.extended(), None)).lows[1], align(x, y.replace(*y.extended(), None)).highs[1]
-    # A comparison that is true has no NaN on either side; one that failed may have.
-    bits = 0 if is_denied else NAN
-    low: Any = -np.inf
-    high: Any = np.inf
-    if relation in (">", ">="):
-        low = _above(run, x, least) if relation == ">" else least
-    elif relation in ("<", "<="):
-        high = _below(run, x, most) if relation == "<" else most
-    elif relation == "==":
-        low, high = least, most
-    else:
-        # Not equal to a single number: an end that is that number moves inside.
-        single = least == most
-        low = np.where(single & (x.low == least), _above(run, x, least), -np.inf)
-        high = np.where(single & (x.high == most), _below(run, x, most), np.inf)
-    if run.target.flushes_operands or run.target.flushes_results:
-        low, high = flushed(np.asarray(low), np.asarray(high), x.format) if x.format.is_float else (low, high)
-    return _within(x, low, high, bits)
-
-
-def _above(run: Propagation, x: Range, bound: Any) -> Any:
-    """The smallest number of the format beyond a bound."""
-    bound = np.asarray(bound, np.float64)
-    if x.format.is_integer:
-        return np.floor(bound) + 1.0
-    if run.target.keeps_chains_wide and x.format.bits < 32:
-        # Compared in float32, and rounded to 16 bits afterwards: no longer strictly beyond.
-        return bound
-    return np.where(np.isfinite(bound), x.format.round_up(np.nextafter(bound, np.inf)), bound)
-
-
-def _below(run: Propagation, x: Range, bound: Any) -> Any:
-    return -_above(run, x, -np.asarray(bound, np.float64))
-
-
-def _within_hull(x: Range, y: Range) -> Range:
-    """The values of x that lie in the hull of y, which holds the same numbers in another shape."""
-    low, high = _ends(y)
-    return _within(x, low, high, NAN & ~y.any_special)
-
-
-def _before_cast(x: Range, y: Range, low: float, high: float) -> Range:
-    """The operand of a cast, where all its values are values of the other format."""
-    if x.format.kind not in ("float", "int") or y.format.kind not in ("float", "int"):
-        return x
-    if x.format.is_float:
-        exact = y.format.is_float and y.format.digits >= x.format.digits and y.format.high >= x.format.high
-        exact = exact and y.format.least_exponent <= x.format.least_exponent
-    else:
-        least, most = x.hull()
-        limit = 2.0**y.format.digits if y.format.is_float else min(y.format.high, 2.0**53)
-        exact = least >= max(-limit, y.format.low) and most <= limit
-    return _within(x, low, high, NAN & ~y.any_special if x.format.is_float else 0) if exact else x
-
-
-def _within(x: Range, low: Any, high: Any, bits: int) -> Range:
-    """The values of x in [low, high], infinities only as far as they lie there, without the special values `bits`.
-
-    Where nothing is left of a cell, it stays as it is: the condition cannot be met, and any range is right.
-    """
-    if not x.low.size:
-        return x
-    least, most = np.maximum(x.low, low), np.minimum(x.high, high)
-    empty = x.low > x.high
-    crossed = (least > most) & ~empty
-    least, most = np.where(empty | crossed, x.low, least), np.where(empty | crossed, x.high, most)
-    special = x.special
-    if x.has_special:
-        lost = np.where(np.asarray(high) < np.inf, POSITIVE_INFINITY, 0) | np.where(np.asarray(low) > -np.inf, NEGATIVE_INFINITY, 0)
-        gone = (lost | bits).astype(np.uint8)
-        special = special & ~np.broadcast_to(gone, special.shape)
-        nothing = (special == 0) & empty
-        special = np.where(nothing | crossed, x.special, special)
-    if bool((least == x.low).all()) and bool((most == x.high).all()) and bool((special == x.special).all()):
-        return x
-    return _keeping(x, x.replace(least, most, special))
-
-
-def _both(x: Range, y: Range) -> Range:
-    """Two ranges of the same tensor at once."""
-    if x.shape != y.shape:
-        return x
-    met = x.meet(y)
-    return x if bool((met.low > met.high).any()) else _keeping(x, met)
-
-
-def _keeping(x: Range, narrower: Range) -> Range:
-    """The same tensor: what relates its elements still holds."""
-    narrower.norm, narrower.form = x.norm, x.form
-    return narrower
+def hands_back(node: Node) -> bool:
+    """Whether bounds of a node's result are bounds of its operand: what `tensorproof.ranges.narrowing` undoes."""
+    return not node.domain and (node.op in SAME or node.op in ("Cast", "Abs", "Neg", "ReduceMin", "ReduceMax"))

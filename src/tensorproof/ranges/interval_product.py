@@ -1,4 +1,4 @@
-"""Products of matrices that are one interval each, in plain numbers: the common case, at a fraction of the cost.
+"""Products of matrices that are one interval each, in plain numbers, or known and small: the common cases, at little cost.
 
 The same bounds as those of the general product (`tensorproof.operators.linear`), which takes over wherever something is
 special: several cells, special values, sizes that are not known, sums near the limit of their accumulator.
@@ -14,10 +14,10 @@ import numpy as np
 from tensorproof.formats import Array
 from tensorproof.operators.table import Call
 from tensorproof.ranges.grid import Shape, broadcast_shapes
-from tensorproof.ranges.norm_products import matrix_norm
+from tensorproof.ranges.norm_products import is_worth_a_norm, matrix_norm
 from tensorproof.ranges.norms import PAD, Norm, Parts, along, times, total_along
 from tensorproof.ranges.range import Range
-from tensorproof.ranges.sums import summation_error_of
+from tensorproof.ranges.sums import keep_sign, summation_error, summation_error_of
 from tensorproof.ranges.weights import channels, extent, is_large
 
 
@@ -41,7 +41,13 @@ def product_of_intervals(op: Call, a: Range, b: Range) -> Range | None:
 
     None where the general product has to be asked.
     """
-    if not a.format.is_float or not _is_interval(a) or len(a.sizes) < 2 or not b.has_known_shape or b.rank < 2:
+    if not a.format.is_float or a.array is not None or a.has_special or not (a.has_known_shape and b.has_known_shape):
+        return None
+    if a.rank < 2 or b.rank < 2:
+        return None
+    if b.array is not None and not is_large(b.array):
+        return _of_small_weights(op, a, b)
+    if not _is_interval(a):
         return None
     rows, shared = a.sizes[-2:]
     if not shared or b.sizes[-2] != shared or not rows or not b.sizes[-1]:
@@ -67,6 +73,34 @@ def product_of_intervals(op: Call, a: Range, b: Range) -> Range | None:
     if op.abstraction.norms:
         result.norm = _norm(op, result, a, b, terms.length, error)
     return result
+
+
+def _of_small_weights(op: Call, a: Range, b: Range) -> Range | None:
+    """a @ b for a small known matrix and rows that are all alike, where norms would say little."""
+    (rows, shared), columns = a.sizes[-2:], b.sizes[-1]
+    if a.low.ndim != a.rank or a.low.size != a.low.shape[-1] or a.low.size not in (1, shared) or not b.low.size:
+        return None
+    if b.rank != 2 or b.has_special or b.sizes[0] != shared or not rows or columns > op.cells:
+        return None
+    if op.abstraction.norms and (a.norm is not None or is_worth_a_norm(op.abstraction, max(shared, columns))):
+        return None
+    la, ha, w = a.low, a.high, b.low
+    up, down, absolute = np.maximum(w, 0.0), np.minimum(w, 0.0), np.abs(w)
+    if a.low.size == 1 < shared:
+        up, down, absolute = (part.sum(axis=0, keepdims=True) for part in (up, down, absolute))
+    low, high = la @ up + ha @ down, ha @ up + la @ down
+    magnitude = np.maximum(np.abs(la), np.abs(ha)) @ absolute
+    error = summation_error(op, magnitude, shared, a.format)
+    if not float((magnitude + error).max()) < op.accumulation(a.format).high / 4:
+        return None
+    low, high = low - error, high + error
+    least, most = a.hull()
+    if least >= 0.0 or most <= 0.0:
+        upward, downward = (w >= 0.0).all(axis=0), (w <= 0.0).all(axis=0)
+        if most <= 0.0 and not least >= 0.0:
+            upward, downward = downward, upward
+        low, high = keep_sign(low, high, upward, downward)
+    return Range(a.format, (*a.sizes[:-1], columns), (*a.grid[:-1], b.grid[-1]), low, high)
 
 
 def _is_interval(x: Range) -> bool:

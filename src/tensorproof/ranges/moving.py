@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.ranges.grid import Cuts, Grid, Shape, Size, Span, coarse, counts, largest, smallest, union
-from tensorproof.ranges.norms import reshaped_norm
+from tensorproof.ranges.norms import reshaped_norm, sliced_norm
 from tensorproof.ranges.range import CELL_BUDGET, Flags, Range
 from tensorproof.ranges.regrouping import Integers, blocks, split_block, tidy
 
@@ -143,9 +143,13 @@ def slice_axis(x: Range, axis: int, start: int, stop: int, step: int = 1) -> Ran
     if cuts is None:
         cuts = np.array([0, size], np.int64)
     if step > 0:
-        return pick(x, axis, np.clip(-((start - cuts) // step), 0, count), slice(None))
-    # Element i of the source stands at (start - i) / -step: boundaries and cells come in reverse.
-    return pick(x, axis, np.clip((start - cuts[::-1]) // -step + 1, 0, count), slice(None, None, -1))
+        result = pick(x, axis, np.clip(-((start - cuts) // step), 0, count), slice(None))
+    else:
+        # Element i of the source stands at (start - i) / -step: boundaries and cells come in reverse.
+        result = pick(x, axis, np.clip((start - cuts[::-1]) // -step + 1, 0, count), slice(None, None, -1))
+    if x.norm is not None and result is not x:
+        result.norm = sliced_norm(x.norm, axis % len(shape_of(x)), start, count, step, size)
+    return result
 
 
 def take(x: Range, axis: int, index: Integers) -> Range:

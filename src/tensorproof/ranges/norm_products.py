@@ -15,13 +15,26 @@ import numpy as np
 
 from tensorproof.formats import Array
 from tensorproof.operators.table import Call
-from tensorproof.ranges.grid import Grid, cell_sizes, regrid
+from tensorproof.ranges.abstraction import Abstraction
+from tensorproof.ranges.grid import Grid, Size, cell_sizes, largest, regrid
 from tensorproof.ranges.norms import PAD, Norm, Parts, along, broadcast_norm, cell_norms, root_of_squares, times, total_along
 from tensorproof.ranges.partial_sums import Sums
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.spectral import largest_sigma, sigma
 from tensorproof.ranges.sums import Dot
 from tensorproof.ranges.weights import channels, extents_along, is_large, norm_of
+
+#: Vectors of fewer elements are short.
+_SHORT = 16
+
+
+def is_worth_a_norm(abstraction: Abstraction, length: Size) -> bool:
+    """Whether a vector is so long that its norm says much more than the intervals of its elements: sqrt(n) times at most.
+
+    Where precision comes before speed, every vector is.
+    """
+    most = largest(length)
+    return abstraction.weights == "exact" or most is None or most >= _SHORT
 
 
 def _extents(x: Range, axis: int) -> tuple[Array, Array]:

@@ -262,6 +262,18 @@ def reshaped_norm(norm: Norm, old: Shape, new: Shape, *, spectral: bool = False)
     return best
 
 
+def sliced_norm(norm: Norm, axis: int, start: int, count: int, step: int, size: int) -> Norm:
+    """The norm of every step-th of `size` elements along an axis, `count` of them.
+
+    What is known about parts stays known where the elements are one of several parts of the same size.
+    """
+    if axis != norm.axis:
+        return norm
+    if norm.parts is None or step != 1 or not count or size % count or start % count:
+        return replace(norm, parts=None)
+    return replace(part_norm(norm, count, size), parts=norm.parts)
+
+
 def part_norm(norm: Norm, size: int, length: int, spectral: bool = False) -> Norm:
     """The norm of parts of equal size, in a row."""
     if size == length:

@@ -48,6 +48,9 @@ NOTHING_KNOWN = Known()
 Roots = frozenset[int]
 NO_ROOTS: Roots = frozenset()
 
+#: First passes over models of more nodes leave out what costs much more than the nodes themselves; refinements do not.
+_LARGE_MODEL = 20_000
+
 
 @dataclass(slots=True, eq=False)
 class Flow:
@@ -155,6 +158,7 @@ class RangedGraph:
     records: dict[int, Record]
     outputs: dict[int, Flow]
     ranges: dict[int, Flow]
+    claims: Mapping[int, Sequence[Claim]]
 
 
 class Propagation:
@@ -177,8 +181,9 @@ class Propagation:
         self.abstraction = abstraction
         self._known = known
         if claims is None:
-            claims = claims_of(model) if abstraction.idioms else {}
-        self._claims = claims
+            costly = abstraction.cells == CELL_BUDGET or len(model.graph.nodes) <= _LARGE_MODEL
+            claims = claims_of(model, costly=costly) if abstraction.idioms else {}
+        self.claims = claims
         self._fine = fine_values(model.graph, claims) if abstraction.cells < CELL_BUDGET else frozenset[int]()
         self.target = target
         self.values: dict[int, Flow] = {}
@@ -279,7 +284,7 @@ class Propagation:
             self.set(number, self._alone(flow))
         last_use = self._last_uses.get(id(graph))
         if last_use is None:
-            last_use = self._last_uses[id(graph)] = _last_uses(graph, self._claims, self._guards_of(graph))
+            last_use = self._last_uses[id(graph)] = _last_uses(graph, self.claims, self._guards_of(graph))
         evaluate_node = self._evaluate if self._costs is None else partial(self._evaluate_counted, self._costs)
         for position, node in enumerate(graph.nodes):
             evaluate_node(node)
@@ -345,10 +350,10 @@ class Propagation:
     def _apply(self, entry: Operator, node: Node, operands: Sequence[Flow | None], roots: Roots, record: Record) -> list[Flow]:
         clean = [None if flow is None else flow.clean for flow in operands]
         call = self._call(entry, node)
-        if self._claims or self._known.ranges:
+        if self.claims or self._known.ranges:
             call.bounds = self._bounds(call, node)
         clean_results = _as_list(evaluate(call, clean))
-        if self._claims and self.abstraction.norms:
+        if self.claims and self.abstraction.norms:
             self._set_norm(call, node, clean_results)
         tainted = any(flow is not None and flow.actual is not flow.clean for flow in operands)
         if not tainted and not call.hazards and self._blamed is None:
@@ -434,7 +439,7 @@ class Propagation:
     def _bounds(self, call: Call, node: Node) -> Sequence[Bound | None]:
         """What is known of a node's results before its block is asked: by idioms, and from earlier passes."""
         bounds: list[Bound | None] = []
-        for claim in self._claims.get(node.number, ()):
+        for claim in self.claims.get(node.number, ()):
             operands = [self.read(number).clean for number in claim.reads]
             if all(isinstance(x, Range) for x in operands):
                 found = claim.bound(call, *operands)
@@ -454,7 +459,7 @@ class Propagation:
 
     def _set_norm(self, call: Call, node: Node, results: list[Abstract]) -> None:
         """Give a node's first result the bound on its Euclidean norm that an idiom claims."""
-        for claim in self._claims.get(node.number, ()):
+        for claim in self.claims.get(node.number, ()):
             result = results[0]
             if claim.norm is None or not isinstance(result, Range) or result.has_special:
                 continue
@@ -617,11 +622,13 @@ def propagate(
     progress: Callable[[int], None] | None = None,
     abstraction: Abstraction = PRECISE,
     known: Known = NOTHING_KNOWN,
+    claims: Mapping[int, Sequence[Claim]] | None = None,
 ) -> RangedGraph:
     """Ranges of all values of a model, from the ranges of its inputs.
 
     `constants` makes the range of a constant by its value number; by default constants are exactly what the file holds.
-    `keep_ranges` keeps the ranges of all values in the result, or of those numbered.
+    `keep_ranges` keeps the ranges of all values in the result, or of those numbered. `claims` are those that an earlier pass
+    over the model found.
     With `strict`, an exception of a block goes up instead of turning into "not analysed": for tests of the blocks.
     """
 
@@ -637,6 +644,8 @@ def propagate(
         progress=progress,
         abstraction=abstraction,
         known=known,
+        claims=claims,
     )
     outputs = run.run(model.graph, [run.as_operand(Flow.of(inputs[number])) for number in model.graph.inputs])
-    return RangedGraph(model, target, run.summaries, run.records, dict(zip(model.graph.outputs, outputs)), run.kept)
+    last = dict(zip(model.graph.outputs, outputs))
+    return RangedGraph(model, target, run.summaries, run.records, last, run.kept, run.claims)

@@ -15,6 +15,7 @@ import numpy as np
 from tensorproof.formats import FLOAT64
 from tensorproof.ranges.affine import Form, Symbol, combined
 from tensorproof.ranges.fields import (
+    MINUS_ONE,
     ONE,
     ZERO,
     Field,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 #: Constants with more elements than this are symbols like any other tensor.
 _MOST_CONSTANTS = 4096
-MINUS_ONE: Field = (-1.0, -1.0)
 
 
 def can_have_form(x: Range) -> bool:

@@ -38,6 +38,8 @@ _SLICED_TERMS = 1 << 22
 _LONGEST = 1 << 12
 #: Elements of a constant matrix that are converted to float64 at a time.
 _CHUNK = 1 << 18
+#: The same where they are multiplied in float32: they and a copy of them stay in the cache.
+_SMALL_CHUNK = 1 << 17
 
 
 def summation_error(
@@ -252,13 +254,19 @@ def _times_point_in_float32(low: Array, high: Array, point: Numbers) -> tuple[Ar
     rows, columns = centre.shape[-2], point.shape[-1]
     total = np.zeros((*centre.shape[:-1], columns))
     spread = np.zeros((*stacked.shape[:-1], columns))
-    step = max(1, min(len(point), _CHUNK // max(1, columns), _LONGEST))
-    for start in range(0, len(point), step):
-        part = point[start : start + step]
-        if part.dtype != np.float32 or not part.flags.aligned:
-            part = part.astype(np.float32)
-        total += centre[..., start : start + step] @ part
-        spread += stacked[..., start : start + step] @ np.abs(part)
+    # Blocks in the order in which the memory holds them: of whole rows, or of whole columns.
+    by_rows = abs(point.strides[0]) >= abs(point.strides[1])
+    step = max(1, min(len(point), _SMALL_CHUNK // max(1, columns) if by_rows else _LONGEST, _LONGEST))
+    width = max(1, columns if by_rows else _SMALL_CHUNK // step)
+    scratch = np.empty_like(point[:step, :width], np.float32)
+    for left in range(0, columns, width):
+        for start in range(0, len(point), step):
+            part = point[start : start + step, left : left + width]
+            if part.dtype != np.float32 or not part.flags.aligned:
+                part = part.astype(np.float32)
+            magnitudes = np.abs(part, out=scratch[: part.shape[0], : part.shape[1]])
+            total[..., left : left + width] += centre[..., start : start + step] @ part
+            spread[..., left : left + width] += stacked[..., start : start + step] @ magnitudes
     if not np.isfinite(spread).all():
         return None
     slack = (step + 2) * _FLOAT32_ROUNDOFF

@@ -28,6 +28,8 @@ Numbers = npt.NDArray[Any]
 LARGE = 1 << 14
 #: Elements that are summed at a time: they and a copy of them fit the second-level cache.
 _BLOCK = 1 << 16
+#: Partial sums that are kept before they are added up in float64.
+_TILES = 32
 #: Channels side by side in memory that are summed together.
 _WIDTH = 1 << 12
 #: Terms that are summed in one go in float32: their error stays below 2^-8 of their size.
@@ -234,9 +236,10 @@ def _summed(view: Numbers, dtype: Any) -> tuple[Array, ...]:
     outer, first, inner, last = view.shape
     sums = _Sums(outer, inner, np.dtype(dtype))
     for index in range(outer):
-        for left, right, rows in _tiles(first, inner, last):
-            for begin in range(0, last, _LONGEST):
-                sums.add(index, left, right, view[index, rows, left:right, begin : begin + _LONGEST])
+        if last > 1:
+            sums.add_rows(index, view[index].reshape(-1, last))
+        else:
+            sums.add_columns(index, view[index, :, :, 0])
     return sums.finish(first * last)
 
 
@@ -264,67 +267,78 @@ def _runs(shape: tuple[int, ...], contracted: Sequence[int]) -> tuple[int, int, 
     return (*sizes, 1)[:4]  # type: ignore[return-value]
 
 
-def _tiles(first: int, inner: int, last: int) -> Iterator[tuple[int, int, slice]]:
-    """Pieces of (first, inner, last) of a few hundred kilobytes: where they lie in the second axis, and in the first."""
-    row = max(1, min(last, _LONGEST))
-    width = max(1, min(inner, _BLOCK // row if row > 1 else _WIDTH))
-    height = max(1, _BLOCK // (row * width)) if row == 1 or width == inner else 1
-    for top in range(0, first, height):
-        for left in range(0, inner, width):
-            yield left, min(left + width, inner), slice(top, top + height)
-
-
 class _Sums:
-    """Sums of blocks, added up in float64."""
+    """Sums of blocks, added up in float64. A block is first summed in a format of its own, in a table of partial sums."""
 
     def __init__(self, outer: int, inner: int, dtype: np.dtype[Any]) -> None:
-        self.total, self.absolute, self.squares = (np.zeros((outer, inner)) for _ in range(3))
+        self.sums = np.zeros((3, outer, inner))
         self.dtype = dtype
-        self.low, self.high = np.inf, -np.inf
+        self.ends: list[Any] = []
         self.longest = 0
         self.additions = 0
-        self._scratch: Numbers = np.zeros(0, dtype)
-        self._ones: Numbers = np.zeros(0, dtype)
 
-    def add(self, index: int, left: int, right: int, block: Numbers) -> None:
-        """A block of (terms, channels, terms) for the channels from `left` to `right`."""
+    def _block(self, block: Numbers) -> Numbers:
         if block.dtype != self.dtype or not block.flags.aligned:
             block = block.astype(self.dtype)
-        terms, width, row = block.shape
-        # NumPy's own minimum keeps NaN, in any order.
-        self.low, self.high = np.minimum(self.low, block.min()), np.maximum(self.high, block.max())
-        if self._scratch.size < block.size or self._ones.size < terms + row:
-            self._scratch, self._ones = np.empty(block.size, self.dtype), np.ones(terms + row, self.dtype)
-        if row > 1:
-            block = block.reshape(-1, row)
-            ones, scratch = self._ones[:row], self._scratch[: block.size].reshape(block.shape)
-            np.abs(block, out=scratch)
-            parts = block @ ones, scratch @ ones, np.vecdot(block, block)
-            total, absolute, squares = parts if terms == 1 else (x.reshape(terms, width).sum(0, np.float64) for x in parts)
-        else:
-            block = block[:, :, 0]
-            ones, scratch = self._ones[:terms], self._scratch[: block.size].reshape(block.shape)
-            total = ones @ block
-            np.abs(block, out=scratch)
-            absolute = ones @ scratch
-            np.multiply(block, block, out=scratch)
-            squares = ones @ scratch
-        self.longest = max(self.longest, row if row > 1 else terms)
-        self.additions += terms + 1
-        self.total[index, left:right] += total
-        self.absolute[index, left:right] += absolute
-        self.squares[index, left:right] += squares
+        self.ends += (block.min(), block.max())
+        return block
+
+    def add_columns(self, index: int, matrix: Numbers) -> None:
+        """Channels are columns: bands of rows, cut into blocks that are as wide as rows of the memory allow."""
+        terms, inner = matrix.shape
+        width = max(1, min(inner, _WIDTH))
+        height = max(1, min(terms, _BLOCK // width))
+        ones, scratch = np.ones(height, self.dtype), np.empty((height, width), self.dtype)
+        table = np.zeros((3, _TILES, width), self.dtype)
+        for band in range(0, terms, height * _TILES):
+            for left in range(0, inner, width):
+                used = min(width, inner - left)
+                tops = range(band, min(terms, band + height * _TILES), height)
+                for place, top in enumerate(tops):
+                    block = self._block(matrix[top : top + height, left : left + used])
+                    count = len(block)
+                    magnitudes, one = scratch[:count, :used], ones[:count]
+                    np.matmul(one, block, out=table[0, place, :used])
+                    np.abs(block, out=magnitudes)
+                    np.matmul(one, magnitudes, out=table[1, place, :used])
+                    np.multiply(block, block, out=magnitudes)
+                    np.matmul(one, magnitudes, out=table[2, place, :used])
+                self.sums[:, index, left : left + used] += table[:, : len(tops), :used].sum(axis=1, dtype=np.float64)
+                self.additions += len(tops) + 1
+        self.longest = max(self.longest, height)
+
+    def add_rows(self, index: int, matrix: Numbers) -> None:
+        """Channels are rows, of which each may stand for several: blocks of whole rows, or pieces of long ones."""
+        count, last = matrix.shape
+        length = min(last, _LONGEST)
+        height = max(1, min(count, _BLOCK // length))
+        ones, scratch = np.ones(length, self.dtype), np.empty((height, length), self.dtype)
+        table = np.empty((3, count), self.dtype)
+        for begin in range(0, last, length):
+            for top in range(0, count, height):
+                block = self._block(matrix[top : top + height, begin : begin + length])
+                rows, columns = block.shape
+                magnitudes, one = scratch[:rows, :columns], ones[:columns]
+                np.matmul(block, one, out=table[0, top : top + rows])
+                np.abs(block, out=magnitudes)
+                np.matmul(magnitudes, one, out=table[1, top : top + rows])
+                np.vecdot(block, block, out=table[2, top : top + rows])
+            terms = count // self.sums.shape[2]
+            self.sums[:, index] += table.reshape(3, terms, -1).sum(axis=1, dtype=np.float64)
+            self.additions += terms + 1
+        self.longest = max(self.longest, length)
 
     def finish(self, terms: int) -> tuple[Array, ...]:
         """The sums with their errors; a channel without a term that is not zero is exactly zero."""
-        in_float64 = (self.additions + 16) * 2.0**-53
-        slack = self.longest * float(np.finfo(self.dtype).eps) / 2 + in_float64
-        lost = np.where(self.absolute > 0.0, terms * _FLUSHED, 0.0)
+        total, absolute, squares = self.sums
+        slack = self.longest * float(np.finfo(self.dtype).eps) / 2 + (self.additions + 16) * 2.0**-53
+        lost = np.where(absolute > 0.0, terms * _FLUSHED, 0.0)
         growth = (1.0 + 2.0**-40) / (1.0 - slack)
-        absolute = self.absolute * growth + lost
+        absolute = absolute * growth + lost
         # 2^-40 covers what is done with the sums in float64.
         error = slack * absolute * (1.0 + 2.0**-20) + 2.0**-40 * absolute + lost
         # Squares may leave float32 where their roots do not; no vector is longer than the sum of its absolute elements.
-        norm = np.minimum(np.sqrt(self.squares * growth + lost) * (1.0 + 2.0**-22), absolute)
-        ends = np.array([self.low, self.high], np.float64)
-        return self.total, error, absolute, np.where(np.isnan(norm), absolute, norm), ends
+        norm = np.minimum(np.sqrt(squares * growth + lost) * (1.0 + 2.0**-22), absolute)
+        # NumPy's own minimum and maximum keep NaN.
+        ends = np.array([np.min(self.ends[::2], initial=np.inf), np.max(self.ends[1::2], initial=-np.inf)], np.float64)
+        return total, error, absolute, np.where(np.isnan(norm), absolute, norm), ends

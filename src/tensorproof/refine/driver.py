@@ -53,7 +53,7 @@ def propagate_refined(
     """Ranges of all values after a first pass and its refinement, and the step that proved each node which alarmed."""
     inputs = {number: granulated(value, abstraction) for number, value in inputs.items()}
 
-    def whole_pass(stage: str, known: Known) -> RangedGraph:
+    def whole_pass(stage: str, known: Known, earlier: RangedGraph | None = None) -> RangedGraph:
         return propagate(
             model,
             inputs,
@@ -63,13 +63,14 @@ def propagate_refined(
             progress=None if progress is None else partial(progress, stage),
             abstraction=abstraction,
             known=known,
+            claims=None if earlier is None else earlier.claims,
         )
 
     first = whole_pass("ranges", NOTHING_KNOWN)
     refinement = refine(first, inputs, constants, abstraction, effort, progress)
     if not refinement.proven_by:
         return first, {}
-    return whole_pass("last pass", refinement.known), refinement.proven_by
+    return whole_pass("last pass", refinement.known, first), refinement.proven_by
 
 
 def granulated(value: Abstract, abstraction: Abstraction) -> Abstract:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 from dataclasses import replace
 
-from tensorproof.ranges import costs
 from tensorproof.ranges.abstraction import FIRST_PASS, Abstraction
 from tensorproof.ranges.range import Range
 from tensorproof.refine.alarms import Alarms
@@ -39,11 +37,7 @@ def repeat(alarms: Alarms, step: str, abstraction: Abstraction, keep: Collection
     structure = alarms.structure
     part = structure.behind(structure.at_top(number) for number in alarms.open)
     patience = PATIENCE if alarms.cost(part) > LARGE else None
-    started = time.perf_counter()
     run = alarms.run(part, alarms.inputs, abstraction, keep=keep, patience=patience, step=step)
-    counted = costs.current()
-    if counted is not None:
-        counted.passes.append(costs.PassCost(abstraction, run.evaluations, time.perf_counter() - started))
     alarms.learn(part, run.records, run.summaries)
     alarms.settle(run.records, step)
     alarms.tightened = False

@@ -11,6 +11,7 @@ Everything analysed inside of `collecting` counts: all combinations of sizes, th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from tensorproof.ranges.abstraction import Abstraction
 from tensorproof.ranges.costs import Costs, PassCost
@@ -30,11 +31,15 @@ def statistics_text(costs: Costs) -> str:
 
 def _passes(passes: Sequence[PassCost]) -> str:
     rows: list[tuple[str, ...]] = []
-    for index, entry in enumerate(passes, start=1):
-        per_node = 1e6 * entry.seconds / entry.nodes if entry.nodes else 0.0
-        rows.append(
-            (str(index), _precision(entry.abstraction), f"{entry.nodes:,}", f"{1e3 * entry.seconds:.1f}", f"{per_node:.0f}")
-        )
+    last = 0
+    # Refinements evaluate small parts many times over: passes of one precision that follow each other share a line.
+    for abstraction, group in groupby(passes, key=lambda entry: entry.abstraction):
+        entries = list(group)
+        first, last = last + 1, last + len(entries)
+        nodes, spent = sum(entry.nodes for entry in entries), sum(entry.seconds for entry in entries)
+        number = str(last) if first == last else f"{first}-{last}"
+        per_node = 1e6 * spent / nodes if nodes else 0.0
+        rows.append((number, _precision(abstraction), f"{nodes:,}", f"{1e3 * spent:.1f}", f"{per_node:.0f}"))
     seconds = sum(entry.seconds for entry in passes)
     heading = f"{len(passes)} {'pass' if len(passes) == 1 else 'passes'}, {1e3 * seconds:.1f} ms"
     return heading + "\n" + _table(("pass", "precision", "nodes", "ms", "us/node"), rows) if rows else heading

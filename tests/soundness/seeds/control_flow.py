@@ -112,6 +112,39 @@ IFS = [
         np.array(False),
         vary=("x", "c"),
     ),
+    *(
+        model(
+            "If",
+            f"if-guarded-{name}",
+            f"""g (float[1] x, float[1] z) => (float[1] y) {{
+              {condition}
+              y = If (c) <
+                then_branch = t () => (float[1] a) {{ l = Log(x) r = Div(z, x) a = Add(l, r) }},
+                else_branch = e () => (float[1] b) {{ b = Sub(x, z) }}>
+            }}""",
+            np.array([0.7], np.float32),
+            numbers(1),
+        )
+        for name, condition in (
+            ("greater", "h0 = Constant <value = float[1] {0.5}> () h = CastLike(h0, x) c = Greater(x, h)"),
+            ("not-less", "h0 = Constant <value = float[1] {0.5}> () h = CastLike(h0, x) d = Less(x, h) c = Not(d)"),
+            ("both", "h0 = Constant <value = float[1] {0.5}> () h = CastLike(h0, x) d = Less(h, x) e0 = Less(z, x) c = And(d, e0)"),
+            ("absolute", "h0 = Constant <value = float[1] {0.5}> () h = CastLike(h0, x) d = Abs(z) c = Less(d, h)"),
+        )
+    ),
+    model(
+        "If",
+        "if-guarded-all",
+        """g (float[3] x) => (float[3] y) {
+          n = ReduceMin <keepdims = 0> (x)
+          h0 = Constant <value = float {0.25}> ()
+          h = CastLike(h0, x)
+          c = Greater(n, h)
+          q = Neg(x)
+          y = If (c) <then_branch = t () => (float[3] a) { a = Div(x, q) }, else_branch = e () => (float[3] b) { b = Abs(q) }>
+        }""",
+        np.array([0.5, 0.4, 2.0], np.float32),
+    ),
 ]
 
 _LOOP = """g (float[2] x, float[2] a, int64 m{extra}) => (float[2] y, float[N,2] s) {{
@@ -276,6 +309,47 @@ LOOPS = [
         _A,
         integer(4),
     ),
+    *(
+        model(
+            "Loop",
+            f"loop-counted-{name}",
+            f"""g (float[2] x, float[2] a, int64 m) => (float[2] y, int64 n) {{
+              t = Constant <value = bool {{1}}> ()
+              first = Constant <value = int64 {{{first}}}> ()
+              least = Constant <value = int64 {{1}}> () most = Constant <value = int64 {{{limit}}}> () k = Clip(m, least, most)
+              y, n = Loop ("", t, x, first) <body = b (int64 i, bool ci, float[2] v, int64 j) => (bool co, float[2] w, int64 l) {{
+                step = Constant <value = int64 {{{step}}}> ()
+                l = Add(j, step)
+                {body}
+              }}>
+            }}""",
+            _X,
+            _A,
+            integer(7),
+            vary=("x", "a", "m"),
+        )
+        for name, first, step, limit, body in (
+            ("sum", 0, 1, 9, "co = Less(l, k) w = Add(v, a)"),
+            ("long-sum", 0, 2, 700, "co = Less(l, k) w = Add(v, a)"),
+            ("late", 0, 3, 40, "co = LessOrEqual(j, k) f = CastLike(l, v) p = Div(a, f) w = Add(v, p)"),
+            (
+                "down",
+                30,
+                -1,
+                9,
+                "co = Greater(l, k) h0 = Constant <value = float {0.75}> () h = CastLike(h0, v) p = Mul(v, h) w = Add(p, a)",
+            ),
+        )
+    ),
+    loop(
+        "while-small",
+        "n = ReduceMax <keepdims = 0> (v) w = Add(v, a) q = ReduceMax <keepdims = 0> (w) h0 = Constant <value = float {3.0}> () h = CastLike(h0, v) "
+        "co = Less(q, h) o = Sub(h, v)",
+        _X,
+        np.array([0.5, 0.25], np.float32),
+        integer(30),
+    ),
+    loop("long-product", "co = Identity(ci) w = Mul(v, a) o = Identity(v)", _X, np.array([0.99, 1.001], np.float32), integer(600)),
 ]
 
 _SCAN = """g (float[2] h, float[{shape}] x) => (float[2] last, float[{output}] y) {{
