@@ -55,7 +55,7 @@ BLOCK = (
 def graph(count: int, seed: int = 0) -> onnx.ModelProto:
     """At least `count` nodes of element-wise arithmetic, activations and small products, with branches."""
     generator = np.random.default_rng(seed)
-    weights = [numpy_helper.from_array(np.float32(1e-3), "eps")]
+    weights = [numpy_helper.from_array(np.array(1e-3, np.float32), "eps")]
     for index in range(MATRICES):
         matrix = generator.normal(0.0, WIDTH**-0.5, (WIDTH, WIDTH)).astype(np.float32)
         weights.append(numpy_helper.from_array(matrix, f"w{index}"))

@@ -16,7 +16,7 @@ CONSTANTS = (0.0, 1.0, -1.0, 0.5, 0.1, 2.0)
 SHAPES = ("3,4", "4", "", "3,1")
 
 
-def random_graph(seed: int, nodes: int = 12) -> onnx.ModelProto:
+def random_graph(seed: int, nodes: int = 8) -> onnx.ModelProto:
     """Operators on random earlier values; shapes broadcast against each other."""
     rng = np.random.default_rng(seed)
     inputs = [f"float[{shape}] {name}" if shape else f"float {name}" for name, shape in zip("ab", rng.choice(SHAPES, 2))]

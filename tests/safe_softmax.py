@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.safe_case import AXES, LAST, TWO, WIDE, XZ, Case, X
+from tests.safe_case import AXES, HALF, LAST, ONE, TWO, WIDE, XZ, Case, X
 
 SOFTMAX = """
     m = ReduceMax(x, last)
@@ -78,6 +78,47 @@ SOFTMAX_FORMS: dict[str, Case] = {
         "NUM201",
         idiom="ordered-quotient",
         constants=LAST,
+    ),
+    "softmax by hand, reduced in another shape": Case(
+        "(float[2,3,4,5] x) => (float y)",
+        """
+        f = Flatten<axis=1>(x)
+        m = ReduceMax<keepdims=0>(f, last)
+        r = Reshape(m, ones)
+        d = Sub(x, r)
+        e = Exp(d)
+        s = ReduceSum(e, rest)
+        i = Div(one, s)
+        q = Mul(e, i)
+        h = Mul(q, half)
+        y = Asin(h)
+        """
+        + ONE
+        + HALF,
+        """
+        f = Reshape(x, other)
+        m = ReduceMax<keepdims=0>(f, last)
+        r = Reshape(m, ones)
+        d = Sub(x, r)
+        e = Exp(d)
+        s = ReduceSum(e, rest)
+        i = Div(one, s)
+        y = Mul(e, i)
+        """
+        + ONE,
+        "NUM201",
+        idiom="sum-of-shifted-exponentials",
+        constants=LAST | {"ones": np.array([2, 1, 1, 1], np.int64), "rest": np.array([1, 2, 3], np.int64)},
+        near_constants=LAST
+        | {"ones": np.array([3, 1, 1], np.int64), "rest": np.array([1, 2, 3], np.int64), "other": np.array([3, 40], np.int64)},
+    ),
+    "logarithm of a sum of shifted exponentials": Case(
+        X,
+        "m = ReduceMax(x, last)\n d = Sub(x, m)\n e = Exp(d)\n l = ReduceLogSum(e, last)\n y = Sqrt(l)",
+        "m = ReduceMax(x, first)\n d = Sub(x, m)\n e = Exp(d)\n y = ReduceLogSum(e, last)",
+        "NUM101",
+        idiom="sum-of-shifted-exponentials",
+        constants=AXES,
     ),
     "softmax by hand through casts": Case(
         "(float16[4,8] x) => (double y)",

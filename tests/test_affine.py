@@ -125,6 +125,23 @@ SAFE: dict[str, tuple[str, str, dict[str, Ends]]] = {
         """,
         {"corner": (-100.0, 100.0), "extent": (1.0, 2.0)},
     ),
+    "union of two intervals": (
+        "(float[4] a, float[4] b, float[4] u, float[4] v) => (float[4] y)",
+        """
+        a_end = Add(a, u)
+        b_end = Add(b, v)
+        first_end = Min(a_end, b_end)
+        last_start = Max(a, b)
+        overlap = Sub(first_end, last_start)
+        common = Relu(overlap)
+        a_length = Sub(a_end, a)
+        b_length = Sub(b_end, b)
+        lengths = Add(a_length, b_length)
+        union = Sub(lengths, common)
+        y = Log(union)
+        """,
+        {"a": (-100.0, 100.0), "b": (-100.0, 100.0), "u": (1.0, 2.0), "v": (1.0, 2.0)},
+    ),
     "stacked and taken apart": (
         "(float[8] a, float[8] w) => (float[8] y)",
         """
@@ -317,6 +334,10 @@ UNSAFE: dict[str, tuple[str, str, dict[str, Ends]]] = {
         "(float[4] x, float[2] w) => (float[2] y)",
         "a, b = Split<axis=0, num_outputs=2>(x)\nz = Add(a, w)\nd = Sub(z, b)\ny = Log(d)",
         {"x": (-100.0, 100.0), "w": (1.0, 2.0)},
+    ),
+    "union of two intervals that may be empty": (
+        *SAFE["union of two intervals"][:2],
+        {"a": (-100.0, 100.0), "b": (-100.0, 100.0), "u": (0.0, 2.0), "v": (0.0, 2.0)},
     ),
     "two draws of one distribution": (
         "(float[4] w) => (float[4] y)",

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.area("idioms")
 BOXES = [(-1e4, 1e4), (0.0, 1.0), (1e-30, 1e30), (-3.0, 3.0), (0.0, 5.0), (-1.0, 0.0), (-1e-38, 1e-38)]
 UNARY = ["Relu", "Abs", "Neg", "Identity", "Sigmoid", "Sqrt", "Exp", "Reciprocal", "Tanh"]
 BINARY = ["Max", "Min", "Add", "Sub", "Mul"]
+SHAPES = [("cube", "column"), ("turned", "row"), ("line", "single")]
 REDUCTIONS = ["ReduceMax", "ReduceMin", "ReduceSum", "ReduceL1", "ReduceLogSumExp"]
 
 
@@ -36,17 +37,25 @@ def graph(seed: int) -> tuple[onnx.ModelProto, dict[str, tuple[float, float]]]:
         choices = behind[near] if near is not None and random.random() < 0.7 else pool[-6:] + ["x", "z"]
         return str(random.choice(choices))
 
-    def enter(op: str, operands: list[str]) -> str:
+    def enter(op: str, operands: list[str], *, hidden: bool = False) -> str:
         name = f"v{len(nodes)}"
         nodes.append(helper.make_node(op, operands, [name], name=name))
-        pool.append(name)
-        behind[name] = sorted({name, *(old for operand in operands for old in behind.get(operand, []))})
+        behind[name] = sorted({old for operand in operands for old in behind.get(operand, [])})
+        if not hidden:
+            pool.append(name)
+            behind[name].append(name)
         return name
 
     for _ in range(int(random.integers(4, 11))):
         kind = random.random()
         a = pick()
-        if kind < 0.3:
+        if kind < 0.06:
+            # Reduced in another shape: rows that stay together, and rows that do not.
+            base, shape, back = str(random.choice(["x", "z"])), *SHAPES[int(random.integers(len(SHAPES)))]
+            moved = enter("Reshape", [enter(str(random.choice(["Abs", "Identity", "Relu"])), [base]), shape], hidden=True)
+            axes = "last" if shape != "cube" else "both"
+            enter("Reshape", [enter(str(random.choice(REDUCTIONS)), [moved, axes], hidden=True), back])
+        elif kind < 0.3:
             enter(str(random.choice(UNARY)), [a])
         elif kind < 0.6:
             pair = [a, pick(a)]
@@ -75,6 +84,16 @@ def graph(seed: int) -> tuple[onnx.ModelProto, dict[str, tuple[float, float]]]:
         ),
         *(helper.make_tensor(n, TensorProto.INT64, [1], [v]) for n, v in (("first", 0), ("last", -1))),
     ]
+    shapes = {
+        "cube": [3, 2, 2],
+        "turned": [4, 3],
+        "line": [1, 12],
+        "column": [3, 1],
+        "row": [1, 4],
+        "single": [1, 1],
+        "both": [1, 2],
+    }
+    constants += [helper.make_tensor(name, TensorProto.INT64, [len(sizes)], sizes) for name, sizes in shapes.items()]
     signature = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in ("x", "z")]
     results = [helper.make_tensor_value_info(pool[-1], TensorProto.FLOAT, None)]
     made = helper.make_graph(nodes, f"random{seed}", signature, results, constants)
@@ -85,7 +104,7 @@ def claimed(proto: onnx.ModelProto) -> Counter[str]:
     return Counter(claim.idiom for found in claims_of(from_proto(proto)).values() for claim in found)
 
 
-SEEDS = 160
+SEEDS = 100
 STEP = 20
 
 

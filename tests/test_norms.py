@@ -194,7 +194,7 @@ def linear_models() -> dict[str, tuple[onnx.ModelProto, float]]:
     wide, flat = normal(160, 192), np.outer(normal(160), normal(192)).astype(np.float32)
     gain = np.full(160, 160**-0.5, np.float32)
     unit = "n = RMSNormalization(x, gain)"
-    kernels = {"k": normal(24, 32, 3, 3), "d": normal(24, 1, 3, 3), "g": normal(16, 6, 3, 3), "b": normal(24)}
+    kernels = {"k": normal(64, 32, 3, 3), "d": normal(24, 1, 3, 3), "g": normal(16, 6, 3, 3), "b": normal(64)}
     norm = "n = Softmax<axis = 1>(x)"
     return {
         "matmul": (with_weights(f"{unit}\ny = MatMul(n, w)", {"w": wide, "gain": gain}, "(float[3,160] x) => (float y)"), 1e6),
@@ -382,6 +382,8 @@ def fused_models() -> dict[str, onnx.ModelProto]:
     weights = {name: (rng.normal(size=(64, 64)) / 4).astype(np.float32) for name in ("wq", "wk", "wv", "wo")}
     weights |= {"gain": np.linspace(0.5, 2.0, 64, dtype=np.float32), "shift": rng.normal(size=64).astype(np.float32)}
     weights |= {"packed": (rng.normal(size=(64, 192)) / 4).astype(np.float32), "bias": rng.normal(size=192).astype(np.float32)}
+    angles = rng.uniform(0.0, 7.0, (1, 6, 8))
+    weights |= {"c": np.cos(angles).astype(np.float32), "s": np.sin(angles).astype(np.float32)}
     start = "n = LayerNormalization(x, gain, shift)\n"
     attention = start + "q = MatMul(n, wq)\nk = MatMul(n, wk)\nv = MatMul(n, wv)\n"
     bodies = {
@@ -392,6 +394,7 @@ def fused_models() -> dict[str, onnx.ModelProto]:
         "SkipLayerNormalization": start
         + "m = MatMul(n, wq)\ny = com.microsoft.SkipLayerNormalization(n, m, gain, shift)\nz = MatMul(y, wo)",
         "SkipSimplified": start + "y = com.microsoft.SkipSimplifiedLayerNormalization(n, x, gain)\nz = MatMul(y, wo)",
+        "rotary": attention + "h = RotaryEmbedding<num_heads = 4>(q, c, s)\ny = Mul(h, gain)\nz = MatMul(y, wo)",
         "gelu": start + "m = MatMul(n, wq)\ny = com.microsoft.BiasGelu(m, shift)\nz = com.microsoft.FastGelu(y)",
         "FusedMatMul": start + "y = com.microsoft.FusedMatMul<alpha = 0.5, transB = 1>(n, wq)\nz = com.microsoft.QuickGelu(y)",
     }

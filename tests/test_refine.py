@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from onnx import numpy_helper
 
 from tensorproof import check
 from tensorproof.assumptions import Declarations, domain_from_json, resolve
-from tensorproof.checking import ConstantRanges, input_values
+from tensorproof.checking import Analysis, ConstantRanges, analyse, input_values
 from tensorproof.configuration import read_configuration
 from tensorproof.errors import ConfigurationError
 from tensorproof.formats import FLOAT16, FLOAT32, FLOAT64, INT64, Format
@@ -33,6 +34,7 @@ from tensorproof.refine.window import Window
 from tensorproof.targets import IEEE, ONNXRUNTIME_CPU, TENSORFLOW_CPU, Target
 from tests.commands import saved, tensorproof
 from tests.models import found, model, static, with_bodies
+from tests.random_guards import failing, random_graph
 from tests.refinement_graphs import EXAMPLES, Example, guarded_logarithm, layers, with_weights
 from tests.soundness.containment import violation
 from tests.test_whole_models import exported, outside
@@ -90,12 +92,14 @@ def test_bodies_hold_real_runs_after_refinement(index: int) -> None:
 
 
 def test_what_is_proven_behind_a_root_is_safe_only_without_it() -> None:
-    body = "l = Log(x)\nm = Constant<value_float=20.0>()\no = Constant<value_float=1.0>()\nt = Mul(l, m)\n"
+    """Proven where the first logarithm is finite; where it is not, the difference is NaN and the second one follows."""
+    body = "l = Log(x)\nm = Constant<value_float=20000.0>()\no = Constant<value_float=1.0>()\nt = Mul(l, m)\n"
     proto = model("(float[6] x) => (float[6] y)", body + "a = Add(t, o)\nd = Sub(a, t)\ny = Log(d)")
+    assert found(static(proto, ranges={"x": (0, 5)}, effort=0, target="ieee")) == {("NUM101", "l"), ("NUM101", "y")}
     report = static(proto, ranges={"x": (0, 5)}, target="ieee")
     assert found(report) == {("NUM101", "l")}
-    assert report.proven_by == {"y": "affine forms"}
-    assert report.proven_safe_if["y"] == ("l",) and "y" not in report.proven_safe
+    assert report.proven_by == {"y": "affine forms"} and "y" not in report.proven_safe
+    assert [f.consequence_of for f in report.findings if f.node == "y"] == [("l",)]
 
 
 def test_a_vanished_division_by_zero_does_not_hide_an_overflow() -> None:
@@ -115,8 +119,7 @@ def test_the_same_twice_is_the_same() -> None:
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if e.effort > 1], ids=lambda e: e.name)
 def test_a_spent_budget_leaves_findings_possible(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_steps, "LEAST_BUDGET", 0)
-    monkeypatch.setattr(local_steps, "TIMES_THE_MODEL", 0)
+    monkeypatch.setattr(local_steps, "SMALL_BUDGET", 0)
     report = static(example.safe, ranges=example.ranges, effort=3, target="ieee")
     assert any(node == "y" for _, node in found(report))
     assert report.proven_by == {} and "y" not in report.proven_safe
@@ -134,6 +137,27 @@ def test_tensors_are_not_cut_where_elements_mix() -> None:
     body += "g = Greater(t, z)\ns = Where(g, x, o)\ny = Log(s)"
     report = static(model("(float[9] x) => (float[9] y)", body), ranges={"x": (-3, 3)}, effort=3, target="ieee")
     assert found(report) == {("NUM101", "y")}
+
+
+def without_idioms(proto: onnx.ModelProto, effort: int) -> Analysis:
+    """Nothing is proven by the structure of the graph: the steps have more to do."""
+    graph = from_proto(proto)
+    (assumptions, *_), _ = resolve(graph, Declarations({"*": domain_from_json((-3, 3), "*")}))
+    return analyse(graph, assumptions, ONNXRUNTIME_CPU, effort=effort, abstraction=replace(FIRST_PASS, idioms=False, norms=False))
+
+
+def test_random_guards_prove_nothing_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over random graphs, no node that a step proves gives NaN or infinity from finite operands in a real run."""
+    monkeypatch.setattr(local_steps, "SMALL_BUDGET", 600)
+    steps: set[str] = set()
+    for seed in range(50):
+        proto = random_graph(seed)
+        analysis = without_idioms(proto, effort=2)
+        if analysis.proven_by:
+            proven = {*analysis.proven_safe, *analysis.proven_safe_if, *analysis.proven_by}
+            assert failing(proto, -3, 3, 60, seed) & proven == set(), seed
+            steps.update(analysis.proven_by.values())
+    assert "predicate splitting" in steps
 
 
 # -- cones, cases, lines ----------------------------------------------------------------------------------------------

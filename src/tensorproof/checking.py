@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorproof.assumptions import Assumptions, Declarations, resolve
+from tensorproof.collector import patient_collector
 from tensorproof.errors import ModelError
 from tensorproof.findings import Coverage, Finding, Location, Report, TrailStep, Unanalysed
 from tensorproof.formats import FLOAT32, Format
@@ -67,10 +68,11 @@ def analyse(
     """
     constants = ConstantRanges(model, assumptions)
     inputs = input_values(model, assumptions)
-    ranged, proven_by = propagate_refined(
-        model, inputs, target, constants=constants, abstraction=abstraction, effort=effort, progress=progress
-    )
-    analysis = _Collector(ranged, assumptions, constants).collect()
+    with patient_collector():
+        ranged, proven_by = propagate_refined(
+            model, inputs, target, constants=constants, abstraction=abstraction, effort=effort, progress=progress
+        )
+        analysis = _Collector(ranged, assumptions, constants).collect()
     if not proven_by:
         return analysis
     names = {node.number: node.name for node in model.graph.walk()}
@@ -126,7 +128,8 @@ def check(
     stated["dimensions"] = {name: sorted({a.assumptions.sizes[name] for a in analyses}) for name in last.assumptions.sizes}
     stated["target"] = f"{target.name}: {target.description}"
     stated["abstraction"] = described(abstraction, effort, last.summaries)
-    proven_by = {name: step for a in analyses for name, step in a.proven_by.items() if name not in unsafe}
+    failing = {f.node for f in merged if not f.consequence_of and f.rule.severity == "error"}
+    proven_by = {name: step for a in analyses for name, step in a.proven_by.items() if name not in failing}
     return Report(
         model=model.name,
         target=target.name,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tensorproof.collector import patient_collector
 from tensorproof.errors import ModelError
 from tensorproof.formats import BY_ONNX_CODE, FLOAT32
 from tensorproof.frontends.onnx_tensor import Tensors, first_line
@@ -76,6 +77,7 @@ def _large_file(path: Path) -> bytes:
             return bytes(data)
 
 
+@patient_collector()
 def from_proto(proto: onnx.ModelProto, *, path: str | None = None) -> Model:
     """The graph of a ModelProto. `path` is where external data is looked for."""
     name = path or proto.graph.name or "model"

@@ -7,12 +7,13 @@ import math
 import numpy as np
 
 from tensorproof.graph import Node
-from tensorproof.idioms.claims import Claim, idiom
+from tensorproof.idioms.claims import Claim, Fact, idiom
 from tensorproof.idioms.order import Condition, Proof, behind_guards, reads_of
 from tensorproof.idioms.structure import Structure
-from tensorproof.idioms.terms import Term, axes_of, stands_over, stripped, total
-from tensorproof.operators.table import Call
+from tensorproof.idioms.terms import Term, axes_of, meets_its_row, stripped, total
+from tensorproof.operators.table import Bound, Call
 from tensorproof.ranges.range import Range
+from tensorproof.rules.log_of_nonpositive import LOG_OF_NONPOSITIVE
 
 #: The numbers by which ONNX names floating formats (float, float16, double, bfloat16).
 _FLOATING = frozenset({1, 10, 11, 16})
@@ -33,9 +34,9 @@ def exponential_of_one_sign(graph: Structure, node: Node) -> Claim | None:
     return Claim("exponential-of-one-sign", (node.inputs[0],), bound)
 
 
-@idiom("ReduceSum")
+@idiom("ReduceSum", "ReduceLogSum")
 def sum_of_shifted_exponentials(graph: Structure, node: Node) -> Claim | None:
-    """sum(exp(x - max(x))) >= 1, where each sum runs over at least the elements of one maximum.
+    """sum(exp(x - max(x))) >= 1, where each sum runs over at least the elements of one maximum; its logarithm is >= 0.
 
     The maximum is one of the elements, exactly, so that one difference is 0, and exp(0) = 1 (C17, F.10.3.1; so in ONNX
     Runtime, torch, TensorFlow and NumPy). Terms are not negative, and a computed sum of such terms is not smaller than
@@ -48,27 +49,33 @@ def sum_of_shifted_exponentials(graph: Structure, node: Node) -> Claim | None:
     axes = axes_of(graph, node)
     if found is None or axes is None:
         return None
-    x, maximum, over, unguarded = found
+    x, maximum, within, over, unguarded = found
     conditions = Proof(unguarded)
-    reads = reads_of([conditions], x, maximum)
+    reads = reads_of([conditions], x, maximum, within)
 
-    def bound(call: Call, element: Range, largest: Range, *guards: Range) -> tuple[float, float] | None:
-        if not conditions.holds(dict(zip(reads, (element, largest, *guards)))):
+    def bound(call: Call, *operands: Range) -> Bound | Fact | None:
+        ranges = dict(zip(reads, operands))
+        element, largest, inner = ranges[x], ranges[maximum], ranges[within]
+        if not conditions.holds(ranges) or not element.format.is_float or not element.has_known_shape or 0 in element.sizes:
             return None
-        if not element.format.is_float or not stands_over(element, largest, over):
+        if not meets_its_row(element, inner, largest, over):
             return None
+        # Each maximum stands for the elements along the axes where it has one element and x has many.
         rank = element.rank
-        if axes and not (over and {axis % rank for axis in over} <= {axis % rank for axis in axes}):
+        sizes = (1,) * (rank - largest.rank) + largest.sizes
+        covered = {axis for axis in range(rank) if sizes[axis] != element.sizes[axis]}
+        if axes and not covered <= {axis % rank for axis in axes}:
             return None
-        if 0 in (element.shape or ()):
-            return None
-        return exponential_of_zero(call, element), np.inf
+        least = exponential_of_zero(call, element)
+        if node.op == "ReduceSum" or not least > 0.0:
+            return least, np.inf
+        return Fact((math.log(least) if least < 1.0 else 0.0, np.inf), frozenset({LOG_OF_NONPOSITIVE.code}))
 
     return Claim("sum-of-shifted-exponentials", reads, bound)
 
 
-def shifted_by_maximum(graph: Structure, value: int) -> tuple[int, int, tuple[int, ...], tuple[Condition, ...]] | None:
-    """x, its maximum as it meets x, its axes (empty: all) and what must hold, if a value is exp(x - max(x))."""
+def shifted_by_maximum(graph: Structure, value: int) -> tuple[int, int, int, tuple[int, ...], tuple[Condition, ...]] | None:
+    """What is in exp(x - max(x)): x, its maximum as it meets x, what was reduced, the axes (empty: all), what must hold."""
     exponential = graph.producer(_uncast(graph, value), "Exp")
     terms = None if exponential is None else total(graph, _uncast(graph, exponential.inputs[0]))
     if terms is None:
@@ -79,11 +86,12 @@ def shifted_by_maximum(graph: Structure, value: int) -> tuple[int, int, tuple[in
             continue
         origin, unguarded = behind_guards(graph, maximum.value)
         node = graph.producer(origin, "ReduceMax")
-        if node is None or not graph.same(stripped(graph, Term(node.inputs[0])).value, x.value):
+        if node is None:
             continue
-        axes = axes_of(graph, node)
-        if axes is not None:
-            return x.value, maximum.value, axes, unguarded
+        inner, axes = node.inputs[0], axes_of(graph, node)
+        candidates = stripped(graph, Term(inner)), Term(graph.origin(inner))
+        if axes is not None and any(c.sign > 0 and graph.same(c.value, x.value) for c in candidates):
+            return x.value, maximum.value, inner, axes, unguarded
     return None
 
 

@@ -67,18 +67,22 @@ def ordered_quotient(graph: Structure, node: Node) -> Claim | None:
     reciprocal that is subnormal is off by up to half the smallest number, times b at most.
     """
     parts = factors(graph, node)
+    one: int | None = None
     if parts is None:
-        return None
+        divided = _times_inverse(graph, node)
+        if divided is None:
+            return None
+        parts, one = divided
     a, b, inverted = parts
     up, down = proofs_of(graph, Term(a), Term(b)), proofs_of(graph, Term(a, -1), Term(b))
     if not up and not down:
         return None
-    reads = reads_of((*up, *down), a, b)
+    reads = reads_of((*up, *down), a, b, *(() if one is None else (one,)))
 
     def bound(call: Call, *operands: Range) -> tuple[float, float] | None:
         ranges = dict(zip(reads, operands))
         dividend, divisor = ranges[a], ranges[b]
-        if not divisor.format.is_float:
+        if not divisor.format.is_float or (one is not None and ranges[one].hull() != (1.0, 1.0)):
             return None
         ends = [_beyond_one(call, proofs, ranges, divisor, inverted) for proofs in (up, down)]
         low, high = -1.0 - ends[1], 1.0 + ends[0]
@@ -94,14 +98,24 @@ def ordered_quotient(graph: Structure, node: Node) -> Claim | None:
     return Claim("ordered-quotient", reads, bound)
 
 
+def _times_inverse(graph: Structure, node: Node) -> tuple[tuple[int, int, bool], int] | None:
+    """The parts of a (1 / b), and the value that must be 1."""
+    for one, other in (node.inputs, node.inputs[::-1]):
+        inverse = graph.producer(other, "Div")
+        if inverse is not None and graph.constant(inverse.inputs[0]) is not None:
+            return (one, inverse.inputs[1], True), inverse.inputs[0]
+    return None
+
+
 def _beyond_one(call: Call, proofs: list[Proof], ranges: dict[int, Range], divisor: Range, inverted: bool) -> float:
     least, largest = divisor.hull()
     best = np.inf
     for proof in proofs:
         slack = proof.slack(call, divisor.format) if proof.holds(ranges) else None
-        if slack is None or (slack[1] and not least > 0.0):
+        if slack is None or slack[0] >= 0.5 or (slack[1] and not least > 0.0):
             continue
-        beyond = slack[0] + (slack[1] / least if slack[1] else 0.0)
+        # a <= b + s max(a, b) + t, so that a / b <= (1 + t / b) / (1 - s).
+        beyond = (slack[0] + (slack[1] / least if slack[1] else 0.0)) / (1.0 - slack[0])
         if inverted:
             lost = divisor.format.smallest_normal if call.target.flushes_results else divisor.format.smallest_subnormal
             beyond += (1.0 + beyond) * (3.0 * divisor.format.unit_roundoff + lost * max(largest, 0.0))

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from tensorproof.formats import Format
 from tensorproof.graph import Node
 from tensorproof.idioms.structure import RESHAPING, Structure
-from tensorproof.idioms.terms import NOTHING, Term, axes_of, clipped, maximum_of, signed_total, stands_over, stripped, total
+from tensorproof.idioms.terms import NOTHING, Term, axes_of, clipped, maximum_of, meets_its_row, signed_total, stripped, total
 from tensorproof.operators.table import Call
 from tensorproof.ranges.range import Range
 
@@ -215,17 +215,21 @@ class _Order:
         if axes is None:
             return
         inner = reduced.inputs[0]
-        met = Condition((inner, b.value), lambda x, r: stands_over(x, r, axes))
-        if reduced.op == "ReduceSum":
-            met = Condition((inner, b.value), lambda x, r: _low(x) >= 0.0 and stands_over(x, r, axes))
-        if reduced.op == "ReduceLogSumExp":
+
+        def met(x: Range, within: Range, r: Range) -> bool:
+            if reduced.op == "ReduceSum" and not _low(x) >= 0.0:
+                return False
             # In 16 bits ONNX Runtime may take log(sum(exp(x))) without the maximum (`reduce_log_sum_exp`).
-            met = Condition((inner, b.value), lambda x, r: x.format.bits >= 32 and stands_over(x, r, axes))
-        for term in (Term(inner, b.sign), *((Term(inner, -1),) if reduced.op == "ReduceL1" else ())):
-            # The logarithm of a sum is rounded beside a maximum that is exact.
-            ulps = 4.0 if reduced.op == "ReduceLogSumExp" else 0.0
-            for proof in self.at_most(a, term, depth - 1):
-                yield Proof((*proof.conditions, *unguarded, met), proof.ulps + ulps, proof.steps + 1, proof.chained)
+            exact = reduced.op != "ReduceLogSumExp" or x.format.bits >= 32
+            return exact and meets_its_row(x, within, r, axes)
+
+        # The logarithm of a sum is rounded beside a maximum that is exact.
+        ulps = 4.0 if reduced.op == "ReduceLogSumExp" else 0.0
+        for base in dict.fromkeys((inner, self.graph.origin(inner))):
+            condition = Condition((base, inner, b.value), met)
+            for term in (Term(base, b.sign), *((Term(base, -1),) if reduced.op == "ReduceL1" else ())):
+                for proof in self.at_most(a, term, depth - 1):
+                    yield Proof((*proof.conditions, *unguarded, condition), proof.ulps + ulps, proof.steps + 1, proof.chained)
         below = self.graph.producer(a.value, "ReduceSum")
         if below is None or reduced.op != "ReduceSum" or reduced.outputs[0] != b.value or a.sign < 0:
             return

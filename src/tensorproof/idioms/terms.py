@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from tensorproof.graph import ABSENT, Node
@@ -115,3 +116,22 @@ def stands_over(x: Range, reduced: Range, axes: tuple[int, ...]) -> bool:
     over = {axis % rank for axis in axes} if axes else set(range(rank))
     expected = tuple(1 if axis in over else size for axis, size in enumerate(x.shape))
     return (1,) * (rank - len(reduced.shape)) + reduced.shape == expected
+
+
+def meets_its_row(x: Range, inner: Range, reduced: Range, axes: tuple[int, ...]) -> bool:
+    """Whether a reduction of `inner`, which holds the elements of `x` in the same order, meets those that it was made of.
+
+    In another shape only a reduction of the last axes is followed: its rows are then runs of neighbours in both shapes, as long as
+    the leading axes, along which the reduction has the sizes of `x`, have as many elements.
+    """
+    if x.shape == inner.shape:
+        return stands_over(inner, reduced, axes)
+    if not (x.has_known_shape and inner.has_known_shape and reduced.has_known_shape) or reduced.rank > x.rank:
+        return False
+    over = sorted(axis % inner.rank for axis in axes) if axes else list(range(inner.rank))
+    kept = inner.rank - len(over)
+    if over != list(range(kept, inner.rank)) or 0 in x.sizes:
+        return False
+    aligned = (1,) * (x.rank - reduced.rank) + reduced.sizes
+    leading = max((axis + 1 for axis, size in enumerate(aligned) if size != 1), default=0)
+    return aligned[:leading] == x.sizes[:leading] and math.prod(x.sizes[:leading]) == math.prod(inner.sizes[:kept])

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -273,10 +274,11 @@ def _weighted_windows(
     op: Call, x: Range, w: Range, bias: Range | None, windows: Sequence[Window], group: int, addend: Range | None = None
 ) -> Range:
     """Sum over channels and taps of w (M, C / group, taps) times what the windows read of x (N, C, space), plus addends."""
-    if w.sizes[1] * group != x.sizes[1] or w.sizes[0] % group:
+    of_x, of_w = x.sizes, w.sizes
+    if of_w[1] * group != of_x[1] or of_w[0] % group:
         raise NotAnalysed("weights do not fit the channels of the input")
-    shape = (x.sizes[0], w.sizes[0], *(window.output for window in windows))
-    terms = int(np.prod(w.sizes[1:], dtype=np.int64))
+    shape = (of_x[0], of_w[0], *(window.output for window in windows))
+    terms = math.prod(of_w[1:])
     factors = x, w, group
     if _by_summary(op, x, w):
         assert w.array is not None

@@ -17,6 +17,7 @@ from tensorproof.operators.exponential import erf
 from tensorproof.operators.gated_activations import gelu, hard_swish, mish, swish
 from tensorproof.operators.losses import dropout
 from tensorproof.operators.normalisation import EPSILON, batch_normalization
+from tensorproof.operators.rotary import rotary_embedding
 from tensorproof.operators.table import Call, Operator
 from tensorproof.operators.trigonometric import asinh, atan, sin, tanh
 from tensorproof.ranges.grid import largest
@@ -210,6 +211,22 @@ def _(op: Call, y: Range, x: Range, *_: Range) -> Norm | None:
     if lossless:
         return x.norm
     return x.norm.rounded(x, 3.0 * y.format.unit_roundoff, 2.0 * y.format.smallest_subnormal)
+
+
+@rotary_embedding.norm
+def _(op: Call, y: Range, x: Range, cosines: Range, sines: Range, positions: Range | None = None) -> Norm | None:
+    """Pairs of features turned within each head: (a c - b s)^2 + (a s + b c)^2 = (a^2 + b^2) (c^2 + s^2).
+
+    That cosine and sine belong to one angle is not known of tables. The products, at most 2 |x| max(|c|, |s|) together, are
+    rounded before their sums.
+    """
+    if x.norm is None or x.shape is None or x.norm.axis != x.rank - 1:
+        return None
+    length, largest_factor = largest(x.shape[-1]), max(largest_magnitude(cosines), largest_magnitude(sines))
+    if length is None or not largest_factor < math.inf:
+        return None
+    grown = x.norm.scaled(max(1.0, largest_factor * (math.sqrt(2.0) + 8.0 * x.format.unit_roundoff)))
+    return Norm(grown.axis, grown.bound).plus(4.0 * least(op, x.format), length)
 
 
 @batch_normalization.norm

@@ -144,7 +144,8 @@ def normalise(
         bound = np.sqrt(n) * float(factor.max()) * PAD
         if folded:
             bound += np.sqrt(n) * float((4.0 * format.unit_roundoff * reach * (1.0 + found.relative) / np.sqrt(found.floor)).max())
-        result.norm = Norm(max(axes), float(bound))
+        # Of blocks of several axes the channels come first, and it is along them that products sum.
+        result.norm = Norm(min(axes) if len(axes) > 2 else max(axes), float(bound))
     return result, rows, found
 
 

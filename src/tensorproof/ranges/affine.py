@@ -42,8 +42,8 @@ from tensorproof.ranges.views import Broadcast, Map, Sizes, Sliced, Summed, View
 
 #: Forms of more terms are forgotten, after all that stand for roundings were put into the centre.
 MOST_TERMS = 12
-#: So many maxima of a form are looked at, the newest first, and so many of them at once by cases.
-_MOST_HINGES, _MOST_CASES = 3, 2
+#: So many maxima of a form are looked at, the newest first.
+_MOST_HINGES = 3
 
 _numbers = count()
 
@@ -120,7 +120,7 @@ class Form:
         """The range where no element lies outside of the bounds of its form."""
         if not self.is_related:
             return x
-        bounds = self._narrowest(_MOST_CASES)
+        bounds = self._narrowest()
         if isinstance(bounds, tuple):
             low, high = np.maximum(x.low, bounds[0]), np.minimum(x.high, bounds[1])
         else:
@@ -154,8 +154,8 @@ class Form:
 
     # -- other ways to write it ----------------------------------------------------------------------------------------
 
-    def _narrowest(self, cases: int) -> Field:
-        """Bounds of all elements, also by the axioms of the maxima in the form; `cases` of them are told apart."""
+    def _narrowest(self, *, cases: bool = True) -> Field:
+        """Bounds of all elements, also by the axioms of the maxima in the form; with `cases`, both of each are told apart."""
         found = self.bounds()
         maxima = self._hinges()[:_MOST_HINGES]
         for key in maxima:
@@ -170,8 +170,8 @@ class Form:
             others = Form(self.shape, self.centre, {term: c for term, c in self.terms.items() if term != key})
             above = combined(self.shape, [(ONE, others), (self.terms[key], argument)])
             # d >= 0, where d = max(d, 0); or d <= 0, where d = -max(-d, 0).
-            upper = meet(above._narrowest(cases - 1), above._cancelled(argument, (MINUS_ONE, itself))._narrowest(0))
-            lower = meet(others._narrowest(cases - 1), others._cancelled(argument, (ONE, rest))._narrowest(0))
+            upper = meet(above._narrowest(cases=False), above._cancelled(argument, (MINUS_ONE, itself)).bounds())
+            lower = meet(others._narrowest(cases=False), others._cancelled(argument, (ONE, rest)).bounds())
             found = meet(found, hull(upper, lower))
         return found
 

@@ -6,6 +6,7 @@ arithmetic rounds outward, and not at all where float64 is exact, so that what c
 
 from __future__ import annotations
 
+import math
 from typing import TypeAlias
 
 import numpy as np
@@ -51,10 +52,7 @@ def is_point(x: Field) -> bool:
 def added(a: Field, b: Field) -> Field:
     """The sum of two fields."""
     if isinstance(a, tuple) and isinstance(b, tuple):
-        if a == ZERO or b == ZERO:
-            return b if a == ZERO else a
-        low, high = _sum(np.asarray(a[0]), np.asarray(b[0]), -np.inf), _sum(np.asarray(a[1]), np.asarray(b[1]), np.inf)
-        return float(low), float(high)
+        return _number_sum(a[0], b[0], -math.inf), _number_sum(a[1], b[1], math.inf)
     if a == ZERO or b == ZERO:
         return b if a == ZERO else a
     shape, grid, (la, ha), (lb, hb) = _aligned(a, b)
@@ -70,6 +68,9 @@ def multiplied(a: Field, b: Field) -> Field:
             return ZERO
         if factor == MINUS_ONE:
             return negated(other)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        pairs = [(x, y) for x in set(a) for y in set(b)]
+        return min(_number_product(x, y, -math.inf) for x, y in pairs), max(_number_product(x, y, math.inf) for x, y in pairs)
     shape, grid, (la, ha), (lb, hb) = _aligned(a, b)
     if is_point(a):
         corners = [(la, lb), (la, hb)]
@@ -140,6 +141,28 @@ def _aligned(a: Field, b: Field) -> tuple[Shape, Grid, tuple[Array, Array], tupl
     return aligned.shape or (), aligned.grid, (la, ha), (lb, hb)
 
 
+def _number_sum(a: float, b: float, towards: float) -> float:
+    """`_sum` of single numbers, for which NumPy is slow."""
+    total = a + b
+    part = total - a
+    error = (a - (total - part)) + (b - part)
+    if not (error >= 0 if towards < 0 else error <= 0):
+        total = math.nextafter(total, towards)
+    return towards if math.isnan(total) or total == -towards else total
+
+
+def _number_product(a: float, b: float, towards: float) -> float:
+    """`_product` of single numbers."""
+    if a == 0.0 or b == 0.0:
+        return 0.0
+    result = a * b
+    digits = math.frexp(a)[0] * 2.0**26, math.frexp(b)[0] * 2.0**26
+    exact = all(d.is_integer() for d in digits) or any(abs(d) == 2.0**25 for d in digits)
+    if not (exact and abs(result) > 2.0**-1000):
+        result = math.nextafter(result, towards)
+    return towards if math.isnan(result) or result == -towards else result
+
+
 def _sum(a: Array, b: Array, towards: float) -> Array:
     """a + b rounded in one direction: the error of the nearest sum is a float64 number (Knuth, TAOCP 2, section 4.2.2)."""
     total = a + b
@@ -156,6 +179,12 @@ def _sum(a: Array, b: Array, towards: float) -> Array:
 def _product(a: Array, b: Array, towards: float) -> Array:
     """a * b rounded in one direction; exact where one is a power of two, or neither has more than 26 digits."""
     result = a * b
+    if a.ndim == 0 or b.ndim == 0:
+        scale, numbers = (float(a), b) if a.ndim == 0 else (float(b), a)
+        if abs(math.frexp(scale)[0]) != 0.5 or bool((np.abs(result) < 2.0**-1000).any()):
+            result = np.nextafter(result, towards)
+        result = np.where(numbers == 0, 0.0, result) if scale else np.zeros_like(result)
+        return np.where(np.isnan(result) | (result == -towards), towards, result)
     digits_a, digits_b = np.frexp(a)[0] * 2.0**26, np.frexp(b)[0] * 2.0**26
     exact = (np.rint(digits_a) == digits_a) & (np.rint(digits_b) == digits_b)
     exact = (exact | (np.abs(digits_a) == 2.0**25) | (np.abs(digits_b) == 2.0**25)) & (np.abs(result) > 2.0**-1000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -219,7 +219,8 @@ def _above(run: Propagation, x: Range, bound: Any) -> Any:
     """The smallest number of the format beyond a bound."""
     bound = np.asarray(bound, np.float64)
     if x.format.is_integer:
-        return np.floor(bound) + 1.0
+        # From 2^53 on, neighbouring integers are the same float64 number.
+        return np.where(np.abs(bound) < 2.0**52, np.floor(bound) + 1.0, bound)
     if run.target.keeps_chains_wide and x.format.bits < 32:
         # Compared in float32, and rounded to 16 bits afterwards: no longer strictly beyond.
         return bound

@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from tensorproof.formats import Array
 
 Numbers = npt.NDArray[Any]
 Found = tuple[Array, ...]
+_Object = TypeVar("_Object")
 
 #: Written into every file: another number after any change to what is computed or how it is kept.
 VERSION = 1
@@ -79,6 +80,7 @@ class _Memory:
 
     owner: weakref.ref[Numbers]
     found: dict[Any, Found] = field(default_factory=dict[Any, Found])
+    objects: dict[Any, Any] = field(default_factory=dict[Any, Any])
     origin: Origin | None = None
     offset: int = 0
 
@@ -112,6 +114,19 @@ def cached(array: Numbers, what: str, compute: Callable[[], Found]) -> Found:
         shelf.put(name, found)
     memory.found[key] = found
     return found
+
+
+def remembered(array: Numbers, what: Any, compute: Callable[[], _Object]) -> _Object:
+    """An object that depends on an array alone, computed once and kept in memory as long as the array lives."""
+    if array.size < SMALLEST:
+        return compute()
+    owner = _owner(array)
+    memory = _memory_of(owner)
+    key = what, _address(array) - _address(owner), array.shape, array.strides, array.dtype
+    known = memory.objects.get(key)
+    if known is None:
+        known = memory.objects[key] = compute()
+    return known
 
 
 def placed(array: Numbers, origin: Origin | None, offset: int) -> Numbers:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorproof.formats import Array, of_dtype
-from tensorproof.ranges.weight_cache import cached
+from tensorproof.ranges.weight_cache import cached, remembered
 from tensorproof.ranges.weight_cache import use_cache as use_cache
 
 Numbers = npt.NDArray[Any]
@@ -84,14 +84,22 @@ def is_large(array: Numbers | None) -> bool:
 
 def extent(array: Numbers) -> tuple[float, float] | None:
     """The smallest and the largest element of an array of floating numbers; None if one is not finite."""
+    low, high = remembered(array, "extent", lambda: _ends_of(array))
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+
+def _ends_of(array: Numbers) -> tuple[float, float]:
     flat = _flat(_canonical(array)[0])
     ends = cached(flat, "extent", lambda: _extent(flat))[0]
-    low, high = float(ends[0]), float(ends[1])
-    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+    return float(ends[0]), float(ends[1])
 
 
 def channels(array: Numbers, contracted: Sequence[int]) -> Channels:
     """Sums of an array of finite floating numbers over some axes; the other axes stay, in their order."""
+    return remembered(array, ("channels", *contracted), lambda: _channels_of(array, contracted))
+
+
+def _channels_of(array: Numbers, contracted: Sequence[int]) -> Channels:
     ordered, places = _canonical(array)
     axes = {axis % array.ndim for axis in contracted}
     found = _found(ordered, tuple(sorted(places[axis] for axis in axes)))
@@ -288,8 +296,8 @@ class _Sums:
         terms, inner = matrix.shape
         width = max(1, min(inner, _WIDTH))
         height = max(1, min(terms, _BLOCK // width))
-        ones, scratch = np.ones(height, self.dtype), np.empty((height, width), self.dtype)
-        table = np.zeros((3, _TILES, width), self.dtype)
+        ones, scratch = np.ones(max(height, _TILES), self.dtype), np.empty((height, width), self.dtype)
+        table = np.empty((3, _TILES, width), self.dtype)
         for band in range(0, terms, height * _TILES):
             for left in range(0, inner, width):
                 used = min(width, inner - left)
@@ -303,9 +311,10 @@ class _Sums:
                     np.matmul(one, magnitudes, out=table[1, place, :used])
                     np.multiply(block, block, out=magnitudes)
                     np.matmul(one, magnitudes, out=table[2, place, :used])
-                self.sums[:, index, left : left + used] += table[:, : len(tops), :used].sum(axis=1, dtype=np.float64)
-                self.additions += len(tops) + 1
-        self.longest = max(self.longest, height)
+                self.sums[:, index, left : left + used] += np.matmul(ones[: len(tops)], table[:, : len(tops), :used])
+                self.additions += 1
+        # Sums of sums: (1 + h u)(1 + t u) <= 1 + (h + t + 1) u.
+        self.longest = max(self.longest, height + _TILES + 1)
 
     def add_rows(self, index: int, matrix: Numbers) -> None:
         """Channels are rows, of which each may stand for several: blocks of whole rows, or pieces of long ones."""

@@ -6,8 +6,6 @@ delta-squared process does); all others jump to the next threshold: zero, one, t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from tensorproof.formats import Array, Format
@@ -23,8 +21,8 @@ _CONVERGING = 0.999
 class Widening:
     """The thresholds of one loop."""
 
-    def __init__(self, model: Model, body: Graph, others: Sequence[float] = ()) -> None:
-        self._constants = sorted({*_constants(model, body), *others})[:64]
+    def __init__(self, model: Model, body: Graph) -> None:
+        self._constants = sorted(_constants(model, body))[:64]
         self._thresholds: dict[Format, list[float]] = {}
 
     def widened(self, older: Flow, newer: Flow, *, drastic: bool) -> Flow:

@@ -42,11 +42,13 @@ def any_batch(block: Callable[..., Any]) -> Callable[..., Any]:
             return block(op, x, *others)
         batch = x.shape[0]
         one = Range(x.format, (1, *x.shape[1:]), x.grid, x.low, x.high, x.special)
+        one.norm = x.norm if x.norm is not None and x.norm.axis else None
         result = block(op, one, *others)
         first, *rest = result if isinstance(result, tuple) else (result,)
         assert first.shape is not None
         shape = (batch, *first.shape[1:])
         back = Range(first.format, shape, first.grid, first.low, first.high, first.special)
+        back.norm = first.norm if first.norm is not None and first.norm.axis else None
         if not isinstance(result, tuple):
             return back
         return back, *(Range.uniform(shape, part.format, 0.0, part.format.high) for part in rest)

@@ -183,10 +183,10 @@ class Alarms:
 
         return stop
 
-    def cost(self, part: Part) -> int:
-        """What one pass over a part costs, in evaluations of nodes: products with large constants count as many."""
+    def cost(self, nodes: Sequence[Node]) -> int:
+        """What one pass over these nodes costs, in evaluations of nodes: products with large constants count as many."""
         total = 0
-        for node in part.nodes:
+        for node in nodes:
             total += 1 + sum(1 for sub in node.subgraphs() for _ in sub.walk())
             large = [self.model.constants[n] for n in node.inputs if n in self.model.constants and self.model.constants[n].ndim > 1]
             result = self.summaries.get(node.outputs[0]) if large and node.outputs else None

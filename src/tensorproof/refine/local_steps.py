@@ -18,9 +18,12 @@ RELAXATION = "linear relaxation"
 
 #: Alarms that are looked at one by one: the first ones, which the others often follow from.
 MOST_ALARMS = 64
-#: Evaluations of nodes that each step may spend: so many, and so many times the cost of the whole model.
-LEAST_BUDGET = 3000
-TIMES_THE_MODEL = 1
+#: Evaluations of nodes that each step may spend on a small model; on one whose cost is above LARGE, so many and a small part
+#: of that cost, which is about the time of a few runs.
+SMALL_BUDGET = 3000
+LARGE = 1000
+LARGE_BUDGET = 600
+PART_OF_THE_MODEL = 64
 
 
 def entering(alarms: Alarms, effort: int) -> set[int]:
@@ -45,8 +48,8 @@ def prove_in_windows(alarms: Alarms, abstraction: Abstraction, effort: int) -> N
 
 
 def _budget(alarms: Alarms) -> int:
-    model = alarms.structure.part(range(len(alarms.model.graph.nodes)))
-    return LEAST_BUDGET + TIMES_THE_MODEL * alarms.cost(model)
+    cost = alarms.cost(alarms.model.graph.nodes)
+    return SMALL_BUDGET if cost <= LARGE else LARGE_BUDGET + cost // PART_OF_THE_MODEL
 
 
 def _by_relaxation(alarms: Alarms, abstraction: Abstraction, budget: Budget) -> None:

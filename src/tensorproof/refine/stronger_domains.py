@@ -36,7 +36,7 @@ def repeat(alarms: Alarms, step: str, abstraction: Abstraction, keep: Collection
     """One pass over the cones of all open hazards; what it does not find any more is proven."""
     structure = alarms.structure
     part = structure.behind(structure.at_top(number) for number in alarms.open)
-    patience = PATIENCE if alarms.cost(part) > LARGE else None
+    patience = PATIENCE if alarms.cost(part.nodes) > LARGE else None
     run = alarms.run(part, alarms.inputs, abstraction, keep=keep, patience=patience, step=step)
     alarms.learn(part, run.records, run.summaries)
     alarms.settle(run.records, step)

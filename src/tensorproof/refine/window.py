@@ -36,7 +36,7 @@ def window_part(alarms: Alarms, number: int) -> Part:
     structure = alarms.structure
     top = structure.at_top(number)
     cone = structure.behind([top], MOST_NODES)
-    if alarms.cost(cone) <= SMALL_CONE:
+    if alarms.cost(cone.nodes) <= SMALL_CONE:
         return cone
     return elementwise_region(alarms, top)
 
@@ -47,7 +47,7 @@ def elementwise_region(alarms: Alarms, top: Node) -> Part:
     chosen = {structure.position[top.number]}
     waiting = [top]
     while waiting and len(chosen) < MOST_NODES:
-        for value in reads(waiting.pop()):
+        for value in sorted(reads(waiting.pop())):
             maker = structure.producer(value)
             if maker is not None and is_elementwise(maker) and structure.position[maker.number] not in chosen:
                 chosen.add(structure.position[maker.number])
@@ -102,7 +102,7 @@ class Window:
                 return None
             bound = alarms.ranges.get(value)
             entering[value] = _unrelated(within(known, bound) if bound is not None and isinstance(known, Range) else known)
-        window = cls(alarms, number, part, entering, abstraction, step, claims_of(part.model), alarms.cost(part))
+        window = cls(alarms, number, part, entering, abstraction, step, claims_of(part.model), alarms.cost(part.nodes))
         for node in part.nodes:
             for value in node.inputs:
                 if value != ABSENT:
