@@ -16,7 +16,7 @@ BUDGETS = {
     "robustness": 120,
     "defects": 60,
     "checking": 60,
-    "control flow": 90,
+    "control flow": 120,
     "recurrent": 90,
     "refinement": 300,
     "reading": 60,

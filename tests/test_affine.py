@@ -455,6 +455,22 @@ def test_branches_keep_relations_inside_and_lose_them_at_the_join() -> None:
     assert flagged == {"e"}
 
 
+def test_what_holds_inside_a_guarded_branch_does_not_leave_it() -> None:
+    body = """
+        zero = Constant<value_float=0.0>()
+        s = Add(x, x)
+        positive = Greater(x, zero)
+        y = If(positive) <then_branch = a () => (float left) { left = Relu(x) },
+                          else_branch = b () => (float right) { right = Abs(x) }>
+        r = Relu(x)
+        d = Sub(x, r)
+        e = Sub(d, zero)
+        z = Sqrt(e)
+    """
+    ranges, failing = analysed("(float x) => (float z)", body, {"x": (-1.0, 1.0)})
+    assert ranges["d"].hull() == (-1.0, 0.0) and failing == {"Sqrt"}
+
+
 def test_intervals_alone_leave_no_form_behind() -> None:
     signature, body, ranges = SAFE["width of a rectangle"]
     found, _ = analysed(signature, body, ranges, "interval")

@@ -14,7 +14,7 @@ from onnx import numpy_helper
 
 from tensorproof.assumptions import Declarations, domain_from_json, resolve
 from tensorproof.checking import ConstantRanges, input_values
-from tensorproof.formats import FLOAT16, FLOAT32
+from tensorproof.formats import BY_NAME, FLOAT16, FLOAT32
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.frontends.onnx_precision import converted
 from tensorproof.idioms.claims import claims_of
@@ -441,3 +441,55 @@ def test_guards_around_a_maximum(guard: str, safe: bool) -> None:
     proto.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.array(-np.inf, np.float32), "least"))
     report = static(proto, ranges={"x": (-1e4, 1e4)})
     assert (found(report) == set()) is safe
+
+
+@pytest.mark.parametrize("epsilon", [1e-7, 1e-5, 1e-3])
+@pytest.mark.parametrize("precision", ["float16", "bfloat16", "float32"])
+def test_any_order_of_summation_in_the_format_itself(precision: str, epsilon: float) -> None:
+    """Every step rounded into 16 bits, sums of squares in random orders, magnitudes down to subnormal numbers."""
+    body = "q = Mul(x, x)\nv = ReduceMean<axes=[-1]>(q)\nw = Add(v, eps)\ns = Sqrt(w)\ny = Div(x, s)"
+    proto = model(SIGNATURE, NUMBERS.replace("1e-3", f"{epsilon}") + body, opset=13)
+    format = BY_NAME[precision]
+    proto = converted(proto, format)[0] if precision != "float32" else proto
+    y = range_of(proto, 10.0, "ieee")
+    assert y.norm is not None
+    low, high = y.hull()
+    rng = np.random.default_rng(1)
+    worst = 0.0
+    for _ in range(3000):
+        exponents = rng.uniform(-24.0, 3.0) if rng.random() < 0.5 else rng.uniform(-24.0, 3.0, N)
+        x = (rng.choice([-1.0, 1.0], N) * rng.uniform(1.0, 1.25, N) * 2.0**exponents).astype(format.dtype)
+        if rng.random() < 0.3:
+            x[1:] = 0
+        total = format.dtype.type(0)
+        for square in (x * x)[rng.permutation(N)]:
+            total = format.dtype.type(total + square)
+        mean = format.dtype.type(total / format.dtype.type(N))
+        root = np.sqrt(format.dtype.type(mean + format.dtype.type(epsilon)))
+        if root > 0:
+            result = (x / root).astype(np.float64)
+            assert np.abs(result).max() <= high and np.sqrt((result**2).sum()) <= y.norm.bound
+            worst = max(worst, float(np.abs(result).max()))
+    assert worst > 0.9 * math.sqrt(N) and low == -high
+
+
+WIDE = "w = Cast<to=1>(x)\nq = Mul(w, w)\nv = ReduceMean<axes=[-1]>(q)\na = Add(v, eps)\ns = Sqrt(a)\nr = Reciprocal(s)\n"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    ["k = Mul(w, r)\ny = Cast<to=10>(k)", "h = Cast<to=10>(r)\ny = Mul(x, h)", "h = Cast<to=10>(s)\ny = Div(x, h)"],
+    ids=["wide to the end", "narrow factor", "narrow divisor"],
+)
+def test_statistics_in_float32_of_a_float16_tensor(rest: str) -> None:
+    signature = f"(float16[3,{N}] x) => (float16[3,{N}] y)"
+    proto = model(signature, NUMBERS + WIDE + rest, opset=13)
+    y = range_of(proto, 6e4)
+    low, high = y.hull()
+    assert math.sqrt(N) * 0.999 <= high <= 1.01 * math.sqrt(N) and low == -high
+    engine = ort.InferenceSession(proto.SerializeToString())
+    worst = 0.0
+    for x in (*adversaries("float16"), np.full((3, N), 6e4, np.float16)):
+        (result,) = engine.run(["y"], {"x": x})
+        worst = max(worst, float(np.abs(result.astype(np.float64)).max()))
+    assert 0.9 * math.sqrt(N) <= worst <= high

@@ -15,7 +15,7 @@ from tensorproof.ranges.abstraction import FIRST_PASS, PRECISE
 from tensorproof.ranges.propagate import propagate
 from tensorproof.ranges.range import Range
 from tensorproof.targets import ONNXRUNTIME_CPU
-from tests.models import model
+from tests.models import model, static
 from tests.soundness.containment import violation
 
 pytestmark = pytest.mark.area("control flow")
@@ -30,12 +30,17 @@ BUDGETS = {
     "affine forms, fixpoint at once": (0, 0, 0, replace(PRECISE, values="affine", spectral=True)),
 }
 
+#: Loops in each group of a test.
+LOOPS = 8
+
 
 class Writer:
     """A random body: statements, and the names of floating values that may be read."""
 
-    def __init__(self, rng: np.random.Generator, values: list[str], prefix: str = "v") -> None:
+    def __init__(self, rng: np.random.Generator, values: list[str], prefix: str = "v", *, fails: bool = False) -> None:
         self.rng = rng
+        #: Whether operators that are not defined everywhere may occur.
+        self.fails = fails
         self.values = values
         self.lines: list[str] = []
         self.prefix = prefix
@@ -57,6 +62,11 @@ class Writer:
         return self.constant() if self.rng.random() < 0.3 else self.pick()
 
     def statement(self) -> str:
+        if self.fails and self.rng.random() < 0.3:
+            op = self.rng.choice(["Div", "Log", "Exp", "Sqrt", "Reciprocal"])
+            name = self.fresh(f"{op}({self.operand()}, {self.pick()})" if op == "Div" else f"{op}({self.pick()})")
+            self.values.append(name)
+            return name
         op = self.rng.choice(["Add", "Sub", "Mul", "Max", "Min", "Tanh", "Neg", "Abs", "Clip", "Where", "If", "If", "If"])
         if op in ("Add", "Sub", "Mul", "Max", "Min"):
             name = self.fresh(f"{op}({self.operand()}, {self.operand()})")
@@ -90,7 +100,7 @@ class Writer:
         compared = self.compared
         branches: list[str] = []
         for side in ("then", "else"):
-            inner = Writer(self.rng, [*self.values], f"{name}{side[0]}")
+            inner = Writer(self.rng, [*self.values], f"{name}{side[0]}", fails=self.fails)
             for _ in range(int(self.rng.integers(1, 3))):
                 last = inner.statement()
             result = f"{name}{side}"
@@ -101,10 +111,10 @@ class Writer:
         return self.fresh(f"If({condition}) <{', '.join(branches)}>")
 
 
-def random_loop(rng: np.random.Generator) -> tuple[onnx.ModelProto, dict[str, tuple[float, float]]]:
+def random_loop(rng: np.random.Generator, *, fails: bool = False) -> tuple[onnx.ModelProto, dict[str, tuple[float, float]]]:
     """A Loop with one to three floating states, a counter and a scan output, and the ranges of its inputs."""
     states = int(rng.integers(1, 4))
-    writer = Writer(rng, ["x", "z", *(f"s{i}" for i in range(states))])
+    writer = Writer(rng, ["x", "z", *(f"s{i}" for i in range(states))], fails=fails)
     writer.values.append(writer.fresh("Cast<to=1>(i)"))
     for _ in range(int(rng.integers(1, 6))):
         writer.statement()
@@ -169,26 +179,32 @@ def random_loop(rng: np.random.Generator) -> tuple[onnx.ModelProto, dict[str, tu
     }
 
 
+def computed(
+    proto: onnx.ModelProto, bounds: dict[str, tuple[float, float]], rng: np.random.Generator, count: int
+) -> list[list[np.ndarray]]:
+    """The results of ONNX Runtime on some points of the declared ranges."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    results: list[list[np.ndarray]] = []
+    for _ in range(count):
+        point: dict[str, np.ndarray] = {}
+        for name in ("x", "z"):
+            point[name] = np.asarray(rng.choice([*bounds[name], rng.uniform(*bounds[name])]), np.float32)
+        point["m"] = np.asarray(rng.integers(int(bounds["m"][0]), int(bounds["m"][1]) + 1), np.int64)
+        results.append([np.asarray(y) for y in session.run(None, point)])
+    return results
+
+
 @pytest.mark.parametrize("group", range(8))
 def test_results_of_random_loops_lie_inside_their_ranges(group: int, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = 0
-    for seed in range(12 * group, 12 * group + 12):
+    for seed in range(LOOPS * group, LOOPS * group + LOOPS):
         rng = np.random.default_rng([2026, seed])
         proto, bounds = random_loop(rng)
         onnx.checker.check_model(proto)
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        options.intra_op_num_threads = 1
-        session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
-        points = [
-            {
-                "x": np.float32(rng.uniform(*bounds["x"])),
-                "z": np.float32(rng.choice([*bounds["z"], rng.uniform(*bounds["z"])])),
-                "m": np.int64(rng.integers(bounds["m"][0], bounds["m"][1] + 1)),
-            }
-            for _ in range(8)
-        ]
-        results = [session.run(None, {name: np.asarray(value) for name, value in point.items()}) for point in points]
+        results = computed(proto, bounds, rng, 8)
         for name, (few, many, budget, abstraction) in BUDGETS.items():
             monkeypatch.setattr("tensorproof.ranges.iteration.FEW", few)
             monkeypatch.setattr("tensorproof.ranges.iteration.MANY", many)
@@ -207,7 +223,7 @@ def test_results_of_random_loops_lie_inside_their_ranges(group: int, monkeypatch
                     assert isinstance(value, Range)
                     assert violation(value, np.asarray(array)) is None, f"seed {seed}, {name}: {value} {array}"
                     compared += 1
-    assert compared > 12 * 8 * len(BUDGETS)
+    assert compared > LOOPS * 8 * len(BUDGETS)
 
 
 def test_more_to_spend_never_gives_less(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,3 +246,19 @@ def test_more_to_spend_never_gives_less(monkeypatch: pytest.MonkeyPatch) -> None
             low, high = value.hull()
             found.append(math.log1p(high - low))
     assert sum(widths["all"]) < sum(widths["fixpoint at once"])
+
+
+def test_a_loop_without_findings_gives_numbers() -> None:
+    """Logarithms, quotients and exponentials inside: where nothing is found, nothing that is run fails."""
+    clean = flagged = 0
+    for seed in range(40):
+        rng = np.random.default_rng([77, seed])
+        proto, bounds = random_loop(rng, fails=True)
+        report = static(proto, ranges=bounds, effort=1)
+        if report.roots() or report.coverage.not_analysed:
+            flagged += 1
+            continue
+        clean += 1
+        for result in computed(proto, bounds, rng, 12):
+            assert all(bool(np.isfinite(y).all()) for y in result if y.dtype.kind == "f"), f"seed {seed}"
+    assert clean >= 10 and flagged >= 10

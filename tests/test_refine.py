@@ -412,3 +412,15 @@ def test_progress_names_the_steps() -> None:
     stages: list[str] = []
     check(layers(1.0), ranges={"x": (-1, 1)}, effort=3, confirm=False, progress=lambda stage, done: stages.append(stage))
     assert {"ranges", "affine forms", "linear relaxation"} <= set(stages)
+
+
+def test_statistics_show_every_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On standard error, so that the report stays what it is; without a cache nothing is written into its folder."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("TENSORPROOF_CACHE", str(folder))
+    options = ("check", saved(layers(1.0), tmp_path), "--range", "x=-1:1", "--no-confirm", "--effort", "2", "--no-cache")
+    plain, counted = tensorproof(*options, "--format", "json"), tensorproof(*options, "--format", "json", "--stats")
+    assert plain.err == "" and "passes" in counted.err and "Gemm" in counted.err
+    without_times = [{**json.loads(result.out), "time": None} for result in (plain, counted)]
+    assert without_times[0] == without_times[1]
+    assert not folder.exists()

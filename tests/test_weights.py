@@ -1,12 +1,8 @@
-"""Summaries of weights: never too tight, in every format and order of axes; what products make of them; the cache."""
+"""Summaries of weights: never too tight, in every format and order of axes; and what products make of them."""
 
 from __future__ import annotations
 
-import gc
-import os
-import time
 import tracemalloc
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -18,9 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tensorproof.formats import FLOAT32
 from tensorproof.frontends.onnx_file import from_proto
-from tensorproof.ranges import weight_cache, weights
+from tensorproof.ranges import channel_windows, weighted_windows, weights
 from tensorproof.ranges.abstraction import FIRST_PASS, PRECISE, Abstraction
-from tensorproof.ranges.propagate import propagate
+from tensorproof.ranges.propagate import Flow, propagate
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.sums import interval_product
 from tensorproof.targets import ONNXRUNTIME_CPU
@@ -281,147 +277,6 @@ def test_tables_by_their_extent() -> None:
         assert flow.clean.hull() == (float(expected.min()), float(expected.max()))
 
 
-# -- the cache --------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Any:
-    weight_cache.use_cache(tmp_path / "cache")
-    yield tmp_path / "cache"
-    weight_cache.use_cache(None)
-
-
-def stored(path: Path, array: np.ndarray[Any, Any], age: float = 60.0) -> Path:
-    """A file of numbers that was last changed some time ago."""
-    path.write_bytes(b"head" * 16 + array.tobytes())
-    then = time.time() - age
-    os.utime(path, (then, then))
-    return path
-
-
-def read(path: Path, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    content = np.memmap(path, np.uint8, "r")
-    origin = weight_cache.Origin.of(path)
-    return weight_cache.placed(content[64:].view(np.float32).reshape(shape), origin, 64)
-
-
-def counted(array: np.ndarray[Any, Any]) -> tuple[float, int]:
-    """Something about an array, and how often it had to be computed for that."""
-    calls: list[int] = []
-
-    def compute() -> tuple[np.ndarray[Any, Any], ...]:
-        calls.append(1)
-        return np.array([float(array.sum())]), np.zeros((2, 3))
-
-    (total, other) = weight_cache.cached(array, "a test", compute)
-    assert other.shape == (2, 3)
-    return float(total[0]), len(calls)
-
-
-@pytest.fixture
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of tests are young, and the time of their last change of state cannot be set."""
-    monkeypatch.setattr(weight_cache, "SETTLED_SECONDS", 0.0)
-
-
-ONES = np.ones((80, 90), np.float32)
-
-
-@pytest.mark.usefixtures("settled")
-def test_what_is_found_outlives_the_process(folder: Path, tmp_path: Path) -> None:
-    path = stored(tmp_path / "w.bin", ONES)
-    assert counted(read(path, ONES.shape)) == (ONES.size, 1)
-    weight_cache.save()
-    assert [file.suffix for file in folder.iterdir()] == [".weights"]
-    weight_cache.use_cache(folder)
-    assert counted(read(path, ONES.shape)) == (ONES.size, 0)
-    # Another shape, or another part of the file, is another constant.
-    assert counted(read(path, (90, 80)))[1] == 1
-    assert counted(read(path, ONES.shape)[8:])[1] == 1
-
-
-@pytest.mark.usefixtures("settled")
-def test_a_file_that_changed_is_read_again(folder: Path, tmp_path: Path) -> None:
-    path = stored(tmp_path / "w.bin", ONES)
-    counted(read(path, ONES.shape))
-    weight_cache.save()
-    for age in (60.0, 30.0):
-        # The same size, and once even the same time of change: the inode or the time of its last change of state tells.
-        stored(path, ONES * 2, age)
-        weight_cache.use_cache(folder)
-        assert counted(read(path, ONES.shape)) == (ONES.size * 2, 1)
-
-
-@pytest.mark.usefixtures("settled")
-def test_a_file_that_changes_meanwhile_is_not_remembered(folder: Path, tmp_path: Path) -> None:
-    path = stored(tmp_path / "w.bin", ONES)
-    counted(read(path, ONES.shape))
-    stored(path, ONES * 2, 30.0)
-    weight_cache.save()
-    assert not folder.exists()
-
-
-def test_a_file_that_changed_just_now_is_not_remembered(folder: Path, tmp_path: Path) -> None:
-    path = stored(tmp_path / "w.bin", ONES, age=0.0)
-    assert weight_cache.Origin.of(path) is None
-    counted(read(path, ONES.shape))
-    weight_cache.save()
-    assert not folder.exists()
-
-
-@pytest.mark.usefixtures("settled")
-@pytest.mark.parametrize("damage", ["empty", "cut", "bit", "noise", "folder", "header"])
-def test_a_broken_cache_is_ignored_and_mended(folder: Path, tmp_path: Path, damage: str) -> None:
-    path = stored(tmp_path / "w.bin", ONES)
-    counted(read(path, ONES.shape))
-    weight_cache.save()
-    (kept,) = folder.iterdir()
-    data = bytearray(kept.read_bytes())
-    if damage == "folder":
-        kept.unlink()
-        kept.mkdir()
-    elif damage == "bit":
-        data[-1] ^= 1
-        kept.write_bytes(data)
-    else:
-        content = {"empty": b"", "cut": data[:50], "noise": os.urandom(400), "header": data[:28] + b"\xff" * 40}[damage]
-        kept.write_bytes(bytes(content))
-    weight_cache.use_cache(folder)
-    assert counted(read(path, ONES.shape)) == (ONES.size, 1)
-    weight_cache.save()
-    weight_cache.use_cache(folder)
-    assert counted(read(path, ONES.shape)) == (ONES.size, 1 if damage == "folder" else 0)
-
-
-@pytest.mark.usefixtures("settled")
-def test_the_folder_keeps_its_limit(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weight_cache, "FOLDER_LIMIT", 1_000)
-    for number in range(6):
-        counted(read(stored(tmp_path / f"{number}.bin", ONES), ONES.shape))
-        weight_cache.save()
-    kept = list(folder.iterdir())
-    assert 1 <= len(kept) < 6 and sum(file.stat().st_size for file in kept) <= 1_000
-
-
-def test_memory_is_given_back() -> None:
-    before = len(weight_cache._memories)  # pyright: ignore[reportPrivateUsage]
-    for _ in range(20):
-        assert counted(np.ones((90, 90), np.float32))[1] == 1
-    gc.collect()
-    assert len(weight_cache._memories) == before  # pyright: ignore[reportPrivateUsage]
-
-
-def test_where_the_cache_lies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TENSORPROOF_CACHE", "/somewhere")
-    assert weight_cache.default_folder() == Path("/somewhere")
-    monkeypatch.setenv("TENSORPROOF_CACHE", "")
-    assert weight_cache.default_folder() is None
-    monkeypatch.delenv("TENSORPROOF_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    monkeypatch.setattr("sys.platform", "linux")
-    assert weight_cache.default_folder() == Path("/caches/tensorproof")
-
-
 @pytest.mark.parametrize("scale", [1.0, 1e-40, 1e-20, 1e30, 1e60, 1e300], ids=str)
 @pytest.mark.parametrize("dtype", (np.float32, np.float16, ml_dtypes.bfloat16), ids=lambda d: np.dtype(d).name)
 def test_products_in_float32_hold(dtype: Any, scale: float) -> None:
@@ -445,3 +300,37 @@ def test_products_in_float32_hold(dtype: Any, scale: float) -> None:
         assert not found[0][3].any() and not found[1][3].any()
         flipped = interval_product(point.T, point.T, low.T, high.T, single=True)
         assert (exact[0] + slack >= flipped[0].T).all() and (exact[1] - slack <= flipped[1].T).all()
+
+
+@pytest.mark.parametrize("make", (convolutions, transposed_convolutions), ids=lambda f: f.__name__)
+def test_weights_in_one_interval_give_what_the_general_convolution_gives(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        proto = make(rng)
+        model = from_proto(proto)
+        shape = tuple(d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim)
+        x = Range.uniform(shape, FLOAT32, *sorted(rng.normal(0, 1, 2)))
+        if seed % 2 and proto.graph.node[0].attribute[0].i == 1:
+            low = rng.normal(0, 1, (1, shape[1], *(1,) * (len(shape) - 2)))
+            x = x.refine_fully(1).replace(low, low + 0.5, None)
+        ends = sorted(rng.normal(0, 1, 2))
+
+        def constants(number: int, model: Any = model, ends: Any = ends) -> Flow:
+            if model.name_of(number) == "w":
+                return Flow.of(Range.uniform(model.constants[number].shape, FLOAT32, *ends))
+            return Flow.of(Range.constant(model.constants[number]))
+
+        results: list[Range] = []
+        for block in (channel_windows.uniform_windows, lambda *_: None):
+            monkeypatch.setattr(weighted_windows, "uniform_windows", block)
+            ranged = propagate(model, {model.graph.inputs[0]: x}, ONNXRUNTIME_CPU, constants=constants, strict=True)
+            (flow,) = ranged.outputs.values()
+            assert isinstance(flow.clean, Range)
+            results.append(flow.clean)
+        quick, general = (r.expanded() for r in results)
+        slack = 1e-4 * (1.0 + np.abs(general[0]) + np.abs(general[1]))
+        assert (quick[0] <= general[0] + slack).all() and (quick[1] >= general[1] - slack).all()
+        # Where padding is seen, the general one may tell places of the image apart: the hull over them is the same.
+        space = tuple(range(2, quick[0].ndim))
+        assert (quick[0].min(space) >= general[0].min(space) - slack.max()).all()
+        assert (quick[1].max(space) <= general[1].max(space) + slack.max()).all()

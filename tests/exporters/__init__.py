@@ -26,14 +26,17 @@ SOURCES = {
     "torchscript": ("torch_forms.py", "catalogue.py"),
     "tf2onnx": ("tensorflow_forms.py", "catalogue.py"),
     "jax": ("jax_forms.py", "jaxpr_to_onnx.py", "catalogue.py"),
-    "hand": ("hand_forms.py", "catalogue.py"),
+    "hand": ("hand_forms.py", "catalogue.py", "../models.py"),
 }
+#: The versions of the exporters themselves.
+VERSIONS = ROOT / "constraints.txt"
 
 
 @cache
 def exported(exporter: str) -> dict[str, onnx.ModelProto]:
     """Models by file name without its end: the idiom, or the idiom and `.defective`."""
-    digest = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SOURCES[exporter])).hexdigest()[:16]
+    sources = [VERSIONS, *(HERE / name for name in SOURCES[exporter])]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     folder = CACHE / f"{exporter}-{digest}"
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{exporter}.lock").open("w") as lock:

@@ -18,6 +18,7 @@ from tensorproof.idioms.claims import Claim, idiom
 from tensorproof.idioms.structure import Structure
 from tensorproof.operators.table import Call, evaluate, find_operator
 from tensorproof.ranges.range import Range
+from tensorproof.targets import Target
 
 #: How many pieces the variable's range is cut into (fewer in passes of few cells), and how many nodes a function may have.
 _PIECES, _PIECES_PER_CELL = 2048, 4
@@ -35,6 +36,19 @@ class _Place:
 
     above: int
     depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Latest:
+    """The function that was looked at last: its variable, for which target, and the results of its nodes on all pieces."""
+
+    variable: Range
+    target: Target
+    known: dict[int, Range | None]
+
+
+#: The bounds of a function, from what is known of its nodes on some pieces.
+_Bounds = Callable[[dict[int, Range | None]], Range | None]
 
 
 class _Tree:
@@ -107,7 +121,7 @@ def function_of_one_tensor(graph: Structure, node: Node) -> Claim | None:
     """
     tree = _tree(graph)
     variable = [value for value in node.inputs if not tree.is_number(value)]
-    if len(variable) != 2 or (variable[0] == variable[1] and node.op in ("Mul", "Add")):
+    if len(variable) < 2 or (variable[0] == variable[1] and node.op in ("Mul", "Add")):
         # Squares have an idiom of their own, and intervals are exact for sums of a tensor with itself.
         return None
     x = tree.common(node.inputs)
@@ -131,17 +145,26 @@ def function_of_one_tensor(graph: Structure, node: Node) -> Claim | None:
                 return None
             numerals[value] = Range.uniform((), constant.format, *constant.hull())
 
-        def bounds(pieces: Range) -> Range | None:
-            known = {x: pieces, **numerals}
+        def bounds(known: dict[int, Range | None]) -> Range | None:
+            known.update(numerals)
             for inner in nodes:
-                result = _applied(call, inner, known)
-                if result is None or (inner is node and result.any_special):
+                value = inner.outputs[0]
+                if value not in known:
+                    known[value] = _applied(call, inner, known)
+                if known[value] is None:
                     return None
-                known[inner.outputs[0]] = result
-            return known[node.outputs[0]]
+            result = known[node.outputs[0]]
+            return None if result is None or result.any_special else result
 
+        # Nodes of one function stand next to each other: what one of them computed is there for the next.
+        latest: _Latest | None = graph.memory.get("latest composition")
+        is_same = latest is not None and latest.variable is variable and latest.target is call.target
+        # The state of a loop may be one range under two numbers.
+        if latest is None or not is_same or x not in latest.known:
+            latest = _Latest(variable, call.target, {x: _pieces(call, variable.format, low, high)})
+            graph.memory["latest composition"] = latest
         try:
-            return _refined(call, bounds, _pieces(call, variable.format, low, high))
+            return _refined(call, bounds, x, latest.known)
         except (NotAnalysed, UnknownShape):
             return None
 
@@ -171,8 +194,8 @@ def _chain(graph: Structure, tree: _Tree, node: Node, x: int) -> tuple[list[Node
     return (list(nodes.values()), tuple(numbers)) if visit(node, 0) else None
 
 
-def _applied(call: Call, node: Node, known: dict[int, Range]) -> Range | None:
-    """The result of a node on every piece; None if the last one may fail."""
+def _applied(call: Call, node: Node, known: dict[int, Range | None]) -> Range | None:
+    """The result of a node on every piece; None if it may fail there."""
     entry = find_operator("", node.op)
     assert entry is not None
     inner = Call(entry, node.attributes, version=node.version, target=call.target)
@@ -181,10 +204,10 @@ def _applied(call: Call, node: Node, known: dict[int, Range]) -> Range | None:
     return result if isinstance(result, Range) and not failed else None
 
 
-def _refined(call: Call, bounds: Callable[[Range], Range | None], pieces: Range) -> tuple[float, float] | None:
-    """The hull of a function over pieces, of which those that decide it are cut once more."""
-    coarse = bounds(pieces)
-    if coarse is None or coarse.low.size != pieces.low.size:
+def _refined(call: Call, bounds: _Bounds, x: int, known: dict[int, Range | None]) -> tuple[float, float] | None:
+    """The hull of a function over the pieces of x, of which those that decide it are cut once more."""
+    pieces, coarse = known[x], bounds(known)
+    if pieces is None or coarse is None or coarse.low.size != pieces.low.size:
         return None
     count = min(_DECISIVE, pieces.low.size)
     lowest, highest = np.argsort(coarse.low)[:count], np.argsort(-coarse.high)[:count]
@@ -192,7 +215,7 @@ def _refined(call: Call, bounds: Callable[[Range], Range | None], pieces: Range)
     steps = np.linspace(0.0, 1.0, _CUTS + 1)
     ends = pieces.low[chosen, None] + steps * (pieces.high - pieces.low)[chosen, None]
     ends[:, -1] = pieces.high[chosen]
-    fine = bounds(_covering(call, pieces.format, ends[:, :-1].reshape(-1), ends[:, 1:].reshape(-1)))
+    fine = bounds({x: _covering(call, pieces.format, ends[:, :-1].reshape(-1), ends[:, 1:].reshape(-1))})
     if fine is None or fine.low.size != chosen.size * _CUTS:
         return coarse.hull()
     rest = np.setdiff1d(np.arange(pieces.low.size), chosen)

@@ -24,6 +24,7 @@ from tensorproof.rules.modulo_by_zero import MODULO_BY_ZERO
 @operator("Add", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def add(op: Call, a: Range, b: Range) -> Range:
     """Increasing in both operands."""
+    a, b = _as_intervals(op, a, b)
     return binary(a, b, increasing(np.add), np.add)
 
 
@@ -34,6 +35,7 @@ def sub(op: Call, a: Range, b: Range) -> Range:
     def kernel(la: Array, ha: Array, lb: Array, hb: Array) -> tuple[Array, Array]:
         return la - hb, ha - lb
 
+    a, b = _as_intervals(op, a, b)
     return binary(a, b, kernel, np.subtract)
 
 
@@ -45,6 +47,22 @@ def _(op: Call, result: Range, a: Range, b: Range) -> Form | None:
 @sub.affine
 def _(op: Call, result: Range, a: Range, b: Range) -> Form | None:
     return relations.total(op, result, (1.0, a), (-1.0, b))
+
+
+def _as_intervals(op: Call, a: Range, b: Range) -> tuple[Range, Range]:
+    """A known vector that meets one interval as the interval that it spans, if its cells would be merged afterwards.
+
+    The extremes of sums, differences and products stand at the ends of what they are made from: nothing is lost.
+    """
+    if _is_merged_later(op, b) and a.array is None and a.low.size == 1:
+        return a, Range.uniform(b.shape, b.format, *b.hull())
+    if _is_merged_later(op, a) and b.array is None and b.low.size == 1:
+        return Range.uniform(a.shape, a.format, *a.hull()), b
+    return a, b
+
+
+def _is_merged_later(op: Call, x: Range) -> bool:
+    return x.array is not None and x.array.size > op.cells and x.format.is_float and x.array.size == max(x.array.shape)
 
 
 def _absorbed(op: Call, a: Range, b: Range) -> Mask:
@@ -129,6 +147,7 @@ def _total(terms: Iterable[Array]) -> Array:
 @operator("Mul", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def mul(op: Call, a: Range, b: Range) -> Range:
     """Bilinear: extremes at the corners of the box."""
+    a, b = _as_intervals(op, a, b)
     return binary(a, b, corners(product), np.multiply)
 
 

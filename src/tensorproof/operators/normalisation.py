@@ -51,10 +51,13 @@ def layer_normalised(
 
 
 @operator("LayerNormalization", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, hazards=STATISTICS)
-def layer_normalization(op: Call, x: Range, scale: Range, bias: Range | None = None) -> tuple[Range, ...]:
+def layer_normalization(op: Call, x: Range, scale: Range, bias: Range | None = None) -> Range | tuple[Range, ...]:
     """Increasing in the element itself; all others are extreme at one common value. |y| <= sqrt(n) |scale| + |bias|."""
     axes = range(normalised_axis(int(op.attribute("axis", -1)), x.rank), x.rank)
-    return layer_normalised(op, x, tuple(axes), op.attribute("epsilon", EPSILON), scale, bias)
+    epsilon = op.attribute("epsilon", EPSILON)
+    if op.outputs == 1 and 0 not in x.cells:
+        return affine(op, normalise(op, x, tuple(axes), epsilon, stash(x.format))[0], scale, bias)
+    return layer_normalised(op, x, tuple(axes), epsilon, scale, bias)
 
 
 @operator("InstanceNormalization", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, hazards=STATISTICS)

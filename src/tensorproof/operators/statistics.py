@@ -96,7 +96,8 @@ def moments(op: Call, rows: Rows, epsilon: float, format: Format, *, one_pass: b
     overflow = ~(n * (size**2 @ counts / n if one_pass else largest + error**2) * growth <= limit)
     # The mean of an infinite sum is infinite, and x - mean NaN. Infinite squares make the result 0, or NaN where an infinite
     # product is divided by their root.
-    op.report(ACCUMULATION_OVERFLOW, 0, rows.x, rows.mark(sums | overflow), gives=SPECIALS)
+    if (sums | overflow).any():
+        op.report(ACCUMULATION_OVERFLOW, 0, rows.x, rows.mark(sums | overflow), gives=SPECIALS)
     if held <= 0.0 and not one_pass:
         vanishing = smallest <= 4 * n * accumulator.smallest_subnormal
         op.report(DEGENERATE_NORMALISATION, 0, rows.x, rows.mark(vanishing), gives=SPECIALS)

@@ -15,7 +15,7 @@ number, x = max(x, 0) - max(-x, 0), are kept as a second way to write the symbol
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import count
 from typing import NamedTuple, TypeAlias
 
@@ -28,6 +28,7 @@ from tensorproof.ranges.fields import (
     ZERO,
     Field,
     added,
+    are_affordable,
     bounds_of,
     hull,
     is_zero,
@@ -37,7 +38,7 @@ from tensorproof.ranges.fields import (
     negated,
     reciprocal,
 )
-from tensorproof.ranges.range import CELL_BUDGET, Range, align
+from tensorproof.ranges.range import Range, align
 from tensorproof.ranges.views import Broadcast, Map, Sizes, Sliced, Summed, View, followed, shape_after, sliced_shape
 
 #: Forms of more terms are forgotten, after all that stand for roundings were put into the centre.
@@ -107,8 +108,8 @@ class Form:
         self.terms = terms
         #: Whether terms met that are not independent: only then can the form know more than the intervals it is made from.
         self.is_related = is_related
-        #: max(this - other, 0) where it was asked for before, by the other form (None: zero) and the shape of both.
-        self._excesses: dict[tuple[Form | None, Sizes], Form] = {}
+        #: max(this - other, 0) where it was asked for before.
+        self._excesses: dict[Hashable, Form] = {}
 
     @classmethod
     def symbol(cls, symbol: Symbol) -> Form:
@@ -124,9 +125,9 @@ class Form:
         if isinstance(bounds, tuple):
             low, high = np.maximum(x.low, bounds[0]), np.minimum(x.high, bounds[1])
         else:
-            aligned = align(x, bounds)
-            if aligned.shape != x.shape or aligned.lows[0].size > 4 * CELL_BUDGET:
+            if not are_affordable(x, bounds):
                 return x
+            aligned = align(x, bounds)
             x = aligned.result(x.format, aligned.lows[0], aligned.highs[0])
             low, high = np.maximum(x.low, aligned.lows[1]), np.minimum(x.high, aligned.highs[1])
         # What misses a cell altogether holds only if a hazard fired that was cut off there.
@@ -231,9 +232,12 @@ class Form:
             form = form.viewed(step)
         return form
 
-    def excess(self, other: Form | None, shape: Sizes, make: Callable[[], tuple[Form, Range]]) -> Form:
-        """max(this - other, 0) of that shape; on the first call from the form and the bounds of the difference."""
-        known = self._excesses.get((other, shape))
+    def excess(self, key: Hashable, make: Callable[[], tuple[Form, Range]]) -> Form:
+        """max(this - other, 0), by what the other is; on the first call from the form and the bounds of the difference.
+
+        The key must tell bounds apart, too: inside a branch they may be narrower than outside, and mean no other tensor.
+        """
+        known = self._excesses.get(key)
         if known is None:
             argument, difference = make()
             low, high = difference.low, difference.high
@@ -246,7 +250,7 @@ class Form:
                 rest = Symbol(argument.shape, difference.replace(np.maximum(-high, 0.0), np.maximum(-low, 0.0), None))
                 symbol.hinge = Hinge(argument, rest)
                 known = Form.symbol(symbol)
-            self._excesses[other, shape] = known
+            self._excesses[key] = known
         return known
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tensorproof.formats import Array
+from tensorproof.ranges.grid import cell_sizes
 from tensorproof.ranges.partial_sums import Sums
 from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Flags, Range
 from tensorproof.ranges.weights import Channels, extent
@@ -56,6 +57,43 @@ def summarised_windows(x: Range, w: Range, fixed: Channels, windows: Sequence[Wi
     seen = np.bitwise_or.reduce(x.special, axis=1, keepdims=True)
     special = np.where(seen & INFINITIES, np.uint8(SPECIALS), seen & np.uint8(NAN))
     return sums, np.broadcast_to(special, sums.low.shape)
+
+
+def uniform_windows(x: Range, w: Range, windows: Sequence[Window], group: int) -> Sums | None:
+    """Sums (batch, 1, 1, ...) of weights that all lie in one interval times a tensor without cells of space.
+
+    None if the operands are not of that form, or hold special values.
+    """
+    low, high = x.low, x.high
+    if w.low.size != 1 or x.has_special or w.has_special or low.size != low.shape[0] * low.shape[1] or not low.size:
+        return None
+    if group > 1 and low.shape[1] > 1:
+        return None
+    least, most = w.low.item(), w.high.item()
+    ends = low * least, low * most, high * least, high * most
+    lows, highs = np.minimum.reduce(ends), np.maximum.reduce(ends)
+    magnitude = np.maximum(np.abs(low), np.abs(high)) * max(abs(least), abs(most))
+    nonnegative, nonpositive = lows.min(axis=1, keepdims=True) >= 0.0, highs.max(axis=1, keepdims=True) <= 0.0
+    if low.shape[1] == 1:
+        lows, highs, magnitude = (part * float(w.sizes[1]) for part in (lows, highs, magnitude))
+    else:
+        sizes = cell_sizes(x.grid, x.sizes, 1).astype(np.float64).reshape(1, -1, *(1,) * (low.ndim - 2))
+        lows, highs, magnitude = ((part * sizes).sum(axis=1, keepdims=True) for part in (lows, highs, magnitude))
+    # All taps add the same: only how many of them read something matters.
+    fewest = most_taps = 1.0
+    for window in windows:
+        if window.transposed or window.reaches_padding:
+            inside = (window.reads(window.representatives()) >= 0).sum(axis=1)
+            fewest, most_taps = fewest * float(inside.min(initial=window.kernel)), most_taps * float(inside.max(initial=0))
+        else:
+            fewest, most_taps = fewest * window.kernel, most_taps * window.kernel
+    return Sums(
+        np.minimum(lows * fewest, lows * most_taps),
+        np.maximum(highs * fewest, highs * most_taps),
+        magnitude * most_taps,
+        nonnegative,
+        nonpositive,
+    )
 
 
 def _of_groups(bounds: Array, group: int, hull: np.ufunc) -> Array:

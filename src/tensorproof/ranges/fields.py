@@ -7,16 +7,21 @@ arithmetic rounds outward, and not at all where float64 is exact, so that what c
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
+from itertools import zip_longest
 from typing import TypeAlias
 
 import numpy as np
 
 from tensorproof.formats import FLOAT64, Array
 from tensorproof.ranges.grid import Grid, Shape
-from tensorproof.ranges.range import Range, align
+from tensorproof.ranges.range import CELL_BUDGET, Range, align
 
 Ends: TypeAlias = tuple[float, float]
 Field: TypeAlias = Ends | Range
+
+#: Fields whose grids would have more cells together are one interval each.
+_MOST_CELLS = 4 * CELL_BUDGET
 
 ZERO: Ends = (0.0, 0.0)
 ONE: Ends = (1.0, 1.0)
@@ -33,6 +38,20 @@ def field(shape: Shape, grid: Grid, low: Array, high: Array) -> Field:
 def bounds_of(x: Range) -> Field:
     """The bounds of a tensor as a field."""
     return field(x.shape or (), x.grid, x.low, x.high)
+
+
+def are_affordable(a: Range, b: Range) -> bool:
+    """Whether two grids together have few enough cells."""
+    cells = zip_longest(reversed(a.cells), reversed(b.cells), fillvalue=1)
+    return math.prod(max(pair) for pair in cells) <= _MOST_CELLS
+
+
+def digest(x: Field) -> Hashable:
+    """What equal fields share, and different ones do not."""
+    if isinstance(x, tuple):
+        return x
+    cuts = tuple(None if part is None else part.tobytes() for part in x.grid)
+    return x.shape, cuts, x.low.tobytes(), x.high.tobytes()
 
 
 def is_zero(x: Field) -> bool:
@@ -136,6 +155,8 @@ def _aligned(a: Field, b: Field) -> tuple[Shape, Grid, tuple[Array, Array], tupl
         return b.shape or (), b.grid, (np.asarray(a[0]), np.asarray(a[1])), (b.low, b.high)
     if isinstance(b, tuple):
         return a.shape or (), a.grid, (a.low, a.high), (np.asarray(b[0]), np.asarray(b[1]))
+    if not are_affordable(a, b):
+        return _aligned(a.hull(), b.hull())
     aligned = align(a, b)
     (la, lb), (ha, hb) = aligned.lows, aligned.highs
     return aligned.shape or (), aligned.grid, (la, ha), (lb, hb)

@@ -49,6 +49,8 @@ SPECIALS = NAN | INFINITIES
 
 #: Ranges with more cells than this are made coarser after each operator (constants are exempt).
 CELL_BUDGET = 1 << 16
+#: Constants of more elements are not converted only to find their ends.
+_MANY = 1 << 10
 
 
 class Range:
@@ -252,7 +254,7 @@ class Range:
         return self._hull
 
     def _found_hull(self) -> tuple[float, float]:
-        if self._array is not None and self._array.size > CELL_BUDGET and self.format.kind in ("float", "int"):
+        if self._array is not None and self._low is None and self._array.size > _MANY and self.format.kind in ("float", "int"):
             # A large constant is never copied into float64.
             found = extent(self._array) if self.format.is_float else None
             if found is not None:

@@ -22,6 +22,7 @@ from tensorproof.ranges.fields import (
     added,
     around_zero,
     bounds_of,
+    digest,
     field,
     is_zero,
     larger,
@@ -37,12 +38,14 @@ from tensorproof.ranges.views import Broadcast, Map, Sliced, Summed
 if TYPE_CHECKING:
     from tensorproof.operators.table import Call
 
-#: Constants with more elements than this are symbols like any other tensor.
-_MOST_CONSTANTS = 4096
+#: Constants with more elements than this are symbols like any other tensor, and beyond the second number not even that.
+_MOST_CONSTANTS, _MOST_ELEMENTS = 4096, 1 << 18
 
 
 def can_have_form(x: Range) -> bool:
     """Forms are kept for floating tensors of known shape without special values. Integers wrap around."""
+    if x.array is not None and x.array.size > _MOST_ELEMENTS:
+        return False
     return x.format.is_float and not x.has_special and x.has_known_shape and 0 not in x.sizes
 
 
@@ -184,7 +187,8 @@ def _excess(result: Range, a: Operand, b: Operand) -> Form:
         return difference, difference.tighten(bounds if bounds.shape == shape else Broadcast(shape)(bounds))
 
     is_nothing = not b.form.terms and is_zero(b.form.centre)
-    return a.form.excess(None if is_nothing else b.form, shape, make)
+    other = None if is_nothing else (b.form, digest(b.bounds))
+    return a.form.excess((shape, digest(a.bounds), other), make)
 
 
 def _ordered(a: Operand, b: Operand) -> tuple[Operand, Operand]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ class Rows:
     `most` count the elements of each cell of a row; `most` is infinite where the size of an axis has no bound.
     """
 
-    __slots__ = ("_kept", "_order", "_shape", "axes", "fewest", "high", "low", "most", "x")
+    __slots__ = ("_back", "_kept", "_order", "_shape", "axes", "fewest", "high", "low", "most", "x")
 
     def __init__(self, x: Range, axes: Sequence[int], empty: float = 0.0) -> None:
         self.x = x
@@ -28,9 +29,12 @@ class Rows:
         self._kept = tuple(axis for axis in range(x.rank) if axis not in axes)
         self._order = (*self._kept, *axes)
         self._shape = tuple(x.cells[axis] for axis in self._order)
-        nothing = x.low > x.high
-        self.low = self.flatten(np.where(nothing, empty, x.low))
-        self.high = self.flatten(np.where(nothing, empty, x.high))
+        self._back = tuple(sorted(range(x.rank), key=self._order.__getitem__))
+        low, high = x.low, x.high
+        if x.has_special:
+            nothing = low > high
+            low, high = np.where(nothing, empty, low), np.where(nothing, empty, high)
+        self.low, self.high = self.flatten(low), self.flatten(high)
         self.fewest, self.most = np.ones(1), np.ones(1)
         for axis in axes:
             fewest, most = _elements_per_cell(x, axis)
@@ -44,7 +48,7 @@ class Rows:
 
     def flatten(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """An array over the tensor's grid as one over the rows."""
-        rows = int(np.prod(self._shape[: len(self._kept)], dtype=np.int64))
+        rows = math.prod(self._shape[: len(self._kept)])
         return array.transpose(self._order).reshape(rows, -1)
 
     def restore(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -53,7 +57,7 @@ class Rows:
         shape = self._shape
         if array.shape[-1] == 1 and self.low.shape[-1] != 1:
             shape = (*shape[:kept], *([1] * (len(shape) - kept)))
-        return array.reshape(shape).transpose(np.argsort(self._order))
+        return array.reshape(shape).transpose(self._back)
 
     def mark(self, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """A mask of rows, of shape (rows, 1), as one over the tensor's cells."""
@@ -71,7 +75,7 @@ class Rows:
         grid = tuple(cuts if axis in kept else None for axis, cuts in enumerate(self.x.grid))
         cells = tuple(n if axis in kept else 1 for axis, n in enumerate(self.x.cells))
         parts = [part.reshape([cells[axis] for axis in self._order]) for part in (low, high)]
-        low, high = (part.transpose(np.argsort(self._order)) for part in parts)
+        low, high = (part.transpose(self._back) for part in parts)
         return Range(format or self.x.format, shape, grid, low, high, special)
 
 

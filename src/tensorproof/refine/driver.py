@@ -51,12 +51,12 @@ def propagate_refined(
     keep_ranges: bool = False,
 ) -> tuple[RangedGraph, Mapping[int, str]]:
     """Ranges of all values after a first pass and its refinement, and the step that proved each node which alarmed."""
-    inputs = {number: granulated(value, abstraction) for number, value in inputs.items()}
+    begun = {number: granulated(value, abstraction) for number, value in inputs.items()}
 
     def whole_pass(stage: str, known: Known, earlier: RangedGraph | None = None) -> RangedGraph:
         return propagate(
             model,
-            inputs,
+            begun,
             target,
             constants=constants,
             keep_ranges=keep_ranges,
@@ -67,7 +67,8 @@ def propagate_refined(
         )
 
     first = whole_pass("ranges", NOTHING_KNOWN)
-    refinement = refine(first, inputs, constants, abstraction, effort, progress)
+    # Refinements take inputs as they are declared where the first pass was coarser.
+    refinement = refine(first, inputs if abstraction.tensors == "smash" else begun, constants, abstraction, effort, progress)
     if not refinement.proven_by:
         return first, {}
     return whole_pass("last pass", refinement.known, first), refinement.proven_by
