@@ -28,7 +28,7 @@ BUDGETS = {
     "engine": 60,
     "affine": 90,
     "sums": 60,
-    "norms": 120,
+    "norms": 240,
     "precision": 300,
     "weights": 60,
     "idioms": 200,

@@ -143,6 +143,9 @@ class _Order:
             yield from self._under_product(a, b, depth)
         if above in _OVER_ELEMENTS:
             yield from self._under_reduction(a, b, depth)
+        if below in _OVER_ELEMENTS:
+            # min(x) <= x is -x <= -min(x), the maximum of the negatives.
+            yield from self._under_reduction(-b, -a, depth)
         if above == "Sqrt":
             yield from self._under_root(a, b)
 

@@ -46,9 +46,9 @@ def factors(graph: Structure, node: Node) -> tuple[int, int, bool] | None:
 
 
 def stripped(graph: Structure, term: Term) -> Term:
-    """The term without signs and identities around it."""
+    """The term without signs and identities around it, nor repetitions, which are aligned from the right as all broadcasting is."""
     while True:
-        node = graph.producer(term.value, "Neg", "Identity")
+        node = graph.producer(term.value, "Neg", "Identity", "Expand")
         if node is None:
             return term
         term = Term(node.inputs[0], -term.sign if node.op == "Neg" else term.sign)

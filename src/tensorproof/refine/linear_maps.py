@@ -218,20 +218,18 @@ def _as_matrix(node: Node, sizes: tuple[int, ...], weights: Array, result: tuple
     matrix = np.zeros((int(np.prod(result)), int(np.prod(sizes))))
     elements: npt.NDArray[np.int64] = np.arange(matrix.shape[1]).reshape(sizes)
     rows: npt.NDArray[np.int64] = np.arange(matrix.shape[0]).reshape(result)
-    inner, outer = weights.shape[1], weights.shape[0] // groups
+    inner, outer, every = weights.shape[1], weights.shape[0] // groups, (slice(None),) * 3
+    columns = elements.reshape(sizes[0], groups, inner, *sizes[2:])
+    rows = rows.reshape(result[0], groups, outer, *result[2:])
     for tap in np.ndindex(*weights.shape[2:]):
         # Where each position of the result meets this tap; positions in the padding meet zero.
         places = [np.arange(n) * s + t * d - p for n, s, t, d, p in zip(result[2:], strides, tap, dilations, pads)]
         inside = [(place >= 0) & (place < size) for place, size in zip(places, sizes[2:])]
-        there = np.ix_(*(place[mask] for place, mask in zip(places, inside)))
-        here = np.ix_(*(np.nonzero(mask)[0] for mask in inside))
-        for channel in range(weights.shape[0]):
-            first = (channel // outer) * inner
-            for depth in range(inner):
-                for batch in range(sizes[0]):
-                    row = rows[batch, channel][here].reshape(-1)
-                    column = elements[batch, first + depth][there].reshape(-1)
-                    matrix[row, column] += weights[(channel, depth, *tap)]
+        there = columns[every + np.ix_(*(place[mask] for place, mask in zip(places, inside)))]
+        here = rows[every + np.ix_(*(np.nonzero(mask)[0] for mask in inside))]
+        pairs = here.reshape(*here.shape[:3], 1, -1), there.reshape(*there.shape[:2], 1, inner, -1)
+        # A tap joins each element of the result with one element of every channel: no pair stands here twice.
+        matrix[pairs] += weights[(..., *tap)].reshape(1, groups, outer, inner, 1)
     return matrix
 
 

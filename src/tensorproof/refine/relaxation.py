@@ -150,7 +150,11 @@ class Relaxation:
         rows = bounds.least.size
         if rows * max(result.size, operands[0].size) > MOST_COEFFICIENTS:
             return False
-        if not self._budget.take(1 + rows * (result.size + operands[0].size) // COEFFICIENTS_PER_EVALUATION):
+        work = rows * (result.size + operands[0].size)
+        if node.op == "Conv":
+            # Written out as a matrix.
+            work += (rows + 1) * result.size * operands[0].size // 16
+        if not self._budget.take(1 + work // COEFFICIENTS_PER_EVALUATION):
             return False
         rounding = self._rounding(entry, result)
         if rounding is None:
