@@ -19,8 +19,18 @@ pytestmark = pytest.mark.area("precision")
 MODES = ["fixed", "init"]
 REAL = ["resnet50", "vit_tiny", "bert2", "gpt2", "lstm"]
 
-#: Findings of trained models that are true, or that no analysis of ranges can rule out: node (or its start) and why it stands.
-EXPLAINED: dict[str, dict[str, str]] = {}
+#: Findings of trained models that stand: the beginning of the node's name, and why.
+EXPLAINED: dict[str, dict[str, str]] = {
+    "basic_pitch-nmp": {
+        "model_1/normalized_log_1/div_no_nan": "true: silence gives 0 / 0, which the Where behind it hides from the outputs",
+    },
+    "rapidocr_onnxruntime-ch_PP-OCRv4_rec_infer": {
+        # Squares of a layer normalisation written out leave float32 above 1.8e19; real runs reach 168. The bound grows to
+        # 1e27 over some forty convolutions with gates, each of which the norms of its operands overestimate a little.
+        "p2o.Pow.": "not ruled out: worst-case growth over forty convolutions",
+        "p2o.ReduceMean.": "not ruled out: the mean of those squares",
+    },
+}
 
 
 def alarms(report: Report) -> list[str]:

@@ -133,21 +133,22 @@ class _Order:
                 yield Proof((_interval(a, b),))
             return
         below, above = self._operator_of(a), self._operator_of(b)
+        # Steps that need no numbers come first: only a few proofs are kept.
         if below == above and above in ("Relu", "Cast"):
             yield from self._alike(a, b, depth)
-        if below in _MAXIMA or above in _MAXIMA:
-            yield from self._under_maximum(a, b, depth)
-        if below in _SUMS or above in _SUMS:
-            yield from self._under_sum(a, b, depth)
-        if below == "Mul":
-            yield from self._under_product(a, b, depth)
         if above in _OVER_ELEMENTS:
             yield from self._under_reduction(a, b, depth)
         if below in _OVER_ELEMENTS:
             # min(x) <= x is -x <= -min(x), the maximum of the negatives.
             yield from self._under_reduction(-b, -a, depth)
+        if below in _MAXIMA or above in _MAXIMA:
+            yield from self._under_maximum(a, b, depth)
         if above == "Sqrt":
             yield from self._under_root(a, b)
+        if below in _SUMS or above in _SUMS:
+            yield from self._under_sum(a, b, depth)
+        if below == "Mul":
+            yield from self._under_product(a, b, depth)
 
     def _operator_of(self, term: Term) -> str:
         """What made a value: each step is tried only where its operator stands."""
