@@ -7,7 +7,7 @@ import gc
 import numpy as np
 import pytest
 from benchmarks.scale import graph
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorproof import checking
@@ -48,6 +48,7 @@ def by_quantum(format: Format, values: Array, step: np.ufunc) -> Array:
 
 
 @pytest.mark.parametrize("format", FLOATS, ids=str)
+@settings(deadline=None)
 @given(values=st.lists(NUMBERS, min_size=2, max_size=6))
 def test_numbers_and_arrays_round_alike(format: Format, values: list[float]) -> None:
     array = np.array(values)
@@ -65,6 +66,7 @@ def test_numbers_and_arrays_round_alike(format: Format, values: list[float]) -> 
 
 @pytest.mark.parametrize("format", [FLOAT32, FLOAT16, BFLOAT16, FLOAT64], ids=str)
 @pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
+@settings(deadline=None)
 @given(ends=st.lists(st.tuples(NUMBERS, NUMBERS).map(sorted), min_size=2, max_size=5), error=st.sampled_from((0.0, 0.5, 4.0)))
 def test_one_interval_rounds_like_a_cell(format: Format, target: object, ends: list[list[float]], error: float) -> None:
     assert target in TARGETS.values()

@@ -12,7 +12,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tensorproof.formats import FLOAT32
+from tensorproof.formats import FLOAT32, INT64
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.ranges import channel_windows, weighted_windows, weights
 from tensorproof.ranges.abstraction import FIRST_PASS, PRECISE, Abstraction
@@ -269,7 +269,7 @@ def test_tables_by_their_extent() -> None:
     graph = helper.make_graph([node], "gather", [index], outputs, [numpy_helper.from_array(table, "w")])
     model = from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8))
     for reach, expected in (((0, 599), table), ((310, 320), table[310:321]), ((-600, -1), table), ((0, 99), table[:100])):
-        box = Range.uniform((5,), model.values[model.graph.inputs[0]].format or FLOAT32, *map(float, reach))
+        box = Range.uniform((5,), INT64, float(reach[0]), float(reach[1]))
         ranged = propagate(model, {model.graph.inputs[0]: box}, ONNXRUNTIME_CPU, strict=True, abstraction=FIRST_PASS)
         (flow,) = ranged.outputs.values()
         assert isinstance(flow.clean, Range)

@@ -22,7 +22,7 @@ from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf
 from tensorproof.ranges.costs import Costs
 from tensorproof.ranges.costs import current as current_costs
 from tensorproof.ranges.grid import Span
-from tensorproof.ranges.propagate import Flow, RangedGraph, Record, Summary
+from tensorproof.ranges.propagate import Flow, RangedGraph, Record, Roots, Summary
 from tensorproof.ranges.range import NAN, Range
 from tensorproof.ranges.weights import is_large, survey
 from tensorproof.refine.alarms import elements
@@ -224,6 +224,8 @@ class _Collector:
         self.constants = constants
         self.nodes = {node.number: node for node in self.model.graph.walk()}
         self.producers = {n: node for node in self.nodes.values() for n in node.outputs if n != ABSENT}
+        # Nodes one after the other mostly have the same roots.
+        self._root_names: dict[Roots, tuple[str, ...]] = {}
 
     def collect(self) -> Analysis:
         findings: list[Finding] = list(self.constant_findings())
@@ -254,8 +256,12 @@ class _Collector:
             self.assumptions, tuple(findings), tuple(safe), safe_if, coverage, self.ranged.summaries, costs=current_costs()
         )
 
-    def root_names(self, roots: Iterable[int]) -> tuple[str, ...]:
-        return tuple(sorted(self.model.name_of(-1 - root) if root < 0 else self.nodes[root].name for root in roots))
+    def root_names(self, roots: Roots) -> tuple[str, ...]:
+        names = self._root_names.get(roots)
+        if names is None:
+            names = tuple(sorted(self.model.name_of(-1 - root) if root < 0 else self.nodes[root].name for root in roots))
+            self._root_names[roots] = names
+        return names
 
     def findings_of(self, record: Record) -> Iterable[Finding]:
         for hazard in _merged(record.hazards):
