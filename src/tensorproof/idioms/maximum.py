@@ -13,7 +13,7 @@ from tensorproof.operators.table import Call
 from tensorproof.ranges.range import Range
 
 
-@idiom("Sub", "Add")
+@idiom("Sub", "Add", costly=True)
 def ordered_difference(graph: Structure, node: Node) -> Claim | None:
     """a - b <= 0 where a <= b, and >= 0 where a >= b: x - max(x), h - relu(h), (a + b) - inter with inter <= a.
 
@@ -58,7 +58,7 @@ def _size(x: Range) -> float:
     return max(abs(low), abs(high)) if low <= high else 0.0
 
 
-@idiom("Div", "Mul")
+@idiom("Div", "Mul", costly=True)
 def ordered_quotient(graph: Structure, node: Node) -> Claim | None:
     """|a / b| <= 1 where |a| <= b: p / sum(p), a / (a + b), x / (1 + |x|), x / max(|x|), x / sqrt(1 + x^2).
 

@@ -111,6 +111,8 @@ def mean_variance_normalization(op: Call, x: Range) -> Range:
 def batch_normalization(op: Call, x: Range, scale: Range, bias: Range, mean: Range, variance: Range) -> Range | tuple[Range, ...]:
     """scale * (x - mean) / sqrt(variance + epsilon) + bias: extremes at corners; in training by the batch's own statistics."""
     rank = x.rank
+    if _is_plain(op, x, scale, bias, mean, variance):
+        return _of_constants(op, x, scale, bias, mean, variance, op.attribute("epsilon", EPSILON))
     if rank >= 2 and op.attribute("spatial", 1):
         scale, bias, mean, variance = (per_channel(part, rank) for part in (scale, bias, mean, variance))
     # Before version 14 more than one output means training (ONNX BatchNormalization-9).
@@ -131,6 +133,47 @@ def batch_normalization(op: Call, x: Range, scale: Range, bias: Range, mean: Ran
     running_variance = _running(op, variance, current_variance, momentum)
     results = [_vector(part) for part in (running_mean, running_variance, current_mean, current_variance)]
     return (y, *results) if op.version < 14 else (y, *results[:2])
+
+
+def _is_plain(op: Call, x: Range, *parameters: Range) -> bool:
+    """Whether a batch normalisation is that of most networks: inference, finite constants, channels not cut unevenly."""
+    if op.attribute("training_mode", 0) or op.outputs > 1 or not op.attribute("spatial", 1) or x.has_special:
+        return False
+    if not x.has_known_shape or x.rank < 2 or x.cells[1] not in (1, x.sizes[1]) or 0 in x.cells:
+        return False
+    return all(part.array is not None and part.sizes == (x.sizes[1],) for part in parameters)
+
+
+def _of_constants(op: Call, x: Range, scale: Range, bias: Range, mean: Range, variance: Range, epsilon: float) -> Range:
+    """`_with_given_statistics` where the statistics are constants: the same bounds without aligning cells."""
+    format = x.format
+    u, eta = format.unit_roundoff, least(op, format)
+    held = rounded(epsilon, format)
+    s, b, m, v = (part.low.reshape(-1, *((1,) * (x.rank - 2))) for part in (scale, bias, mean, variance))
+    op.report(DEGENERATE_NORMALISATION, 4, variance, variance.low < 0, gives=UNDEFINED)
+    if held <= 0:
+        op.report(DEGENERATE_NORMALISATION, 4, variance, variance.contains(0.0), gives=SPECIALS)
+    root = 1.0 / np.sqrt(np.maximum(np.maximum(v, 0.0) + epsilon, format.smallest_subnormal))
+    pad = root * (4 * u + (abs(held - epsilon) + eta) * root**2)
+    slow, fast = np.maximum(root - pad, 0.0), root + pad
+    # The factor has the sign of the scale: its end nearer to zero, and its end farther from it.
+    near, far = s * slow, s * fast
+    low, high = x.low - m, x.high - m
+    corners_of = low * near, low * far, high * near, high * far
+    first, second = np.minimum(corners_of[0], corners_of[1]), np.minimum(corners_of[2], corners_of[3])
+    third, fourth = np.maximum(corners_of[0], corners_of[1]), np.maximum(corners_of[2], corners_of[3])
+    factor, size = np.abs(far), np.abs(s)
+    spread = np.maximum(np.abs(x.low), np.abs(x.high)) + np.abs(m)
+    error = 6 * u * spread * factor + 2 * u * np.abs(b) + 2 * eta * (spread + fast + 2)
+    largest = np.maximum(spread * np.maximum(np.maximum(factor, size), 1.0), factor)
+    shape, grid = x.sizes, list(x.grid)
+    grid[1] = np.arange(shape[1] + 1, dtype=np.int64) if shape[1] > 1 else None
+    result = Range(format, shape, tuple(grid), np.minimum(first, second) - error + b, np.maximum(third, fourth) + error + b)
+    outside = largest > op.accumulation(format).high
+    if outside.any():
+        product_alone = result.replace(result.low - b, result.high - b, None)
+        op.report(ARITHMETIC_OVERFLOW, RESULT, product_alone, np.broadcast_to(outside, result.cells), gives=SPECIALS)
+    return result
 
 
 def _with_given_statistics(op: Call, x: Range, scale: Range, bias: Range, mean: Range, variance: Range, epsilon: float) -> Range:

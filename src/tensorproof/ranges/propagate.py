@@ -181,7 +181,7 @@ class Propagation:
         self.abstraction = abstraction
         self._known = known
         if claims is None:
-            costly = abstraction.cells == CELL_BUDGET or len(model.graph.nodes) <= _LARGE_MODEL
+            costly = abstraction.weights == "exact" or len(model.graph.nodes) <= _LARGE_MODEL
             claims = claims_of(model, costly=costly) if abstraction.idioms else {}
         self.claims = claims
         self._fine = fine_values(model.graph, claims) if abstraction.cells < CELL_BUDGET else frozenset[int]()

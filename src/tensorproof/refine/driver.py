@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tensorproof.errors import ConfigurationError
@@ -50,7 +50,13 @@ def propagate_refined(
     progress: Callable[[str, int], None] | None = None,
     keep_ranges: bool = False,
 ) -> tuple[RangedGraph, Mapping[int, str]]:
-    """Ranges of all values after a first pass and its refinement, and the step that proved each node which alarmed."""
+    """Ranges of all values after a first pass and its refinement, and the step that proved each node which alarmed.
+
+    Where all numbers have 32 bits or more, the first pass goes without norms: they rarely prove what intervals do not, and
+    come back for what alarms.
+    """
+    if not has_narrow_formats(model):
+        abstraction = replace(abstraction, norms=False)
     begun = {number: granulated(value, abstraction) for number, value in inputs.items()}
 
     def whole_pass(stage: str, known: Known, earlier: RangedGraph | None = None) -> RangedGraph:
@@ -72,6 +78,11 @@ def propagate_refined(
     if not refinement.proven_by:
         return first, {}
     return whole_pass("last pass", refinement.known, first), refinement.proven_by
+
+
+def has_narrow_formats(model: Model) -> bool:
+    """Whether some value of a model is stated to have a floating format of less than 32 bits."""
+    return any(value.format is not None and value.format.is_float and value.format.bits < 32 for value in model.values)
 
 
 def granulated(value: Abstract, abstraction: Abstraction) -> Abstract:

@@ -1,4 +1,4 @@
-"""The whole cone once more, with stronger domains: spectral norms, exact weights, affine forms, each beside those before."""
+"""The whole cone once more, with stronger domains: norms, spectral norms, exact weights, affine forms, each beside those before."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ PATIENCE = 8
 def domains(first: Abstraction) -> list[tuple[str, Abstraction]]:
     """The passes of effort 1 by name, from cheap to dear; those that add nothing to the first pass are left out."""
     fine = "expand" if first.tensors == "expand" else "partition"
-    spectral = replace(first, tensors=fine, norms=True, spectral=True, cells=max(first.cells, FIRST_PASS.cells))
+    norms = replace(first, tensors=fine, norms=True, cells=max(first.cells, FIRST_PASS.cells))
+    spectral = replace(norms, spectral=True)
     exact = replace(spectral, weights="exact", cells=max(first.cells, FINER_CELLS))
     affine = replace(exact, values="affine")
-    passes = [("spectral norms", spectral), ("exact weights", exact), ("affine forms", affine)]
+    passes = [("norms", norms), ("spectral norms", spectral), ("exact weights", exact), ("affine forms", affine)]
     found: list[tuple[str, Abstraction]] = []
     for name, abstraction in passes:
         if abstraction not in (first, *(other for _, other in found)):
