@@ -91,6 +91,11 @@ def all_idioms() -> Iterator[Idiom]:
     return iter(sorted(_IDIOMS.values(), key=lambda entry: entry.name))
 
 
+#: What a recogniser meets in a node that is not what its operator's schema says. Such a node makes no idiom, and its own block
+#: says what is wrong with it.
+_MALFORMED = (AssertionError, IndexError, KeyError, TypeError, ValueError)
+
+
 def claims_of(model: Model, *, costly: bool = True) -> dict[int, list[Claim]]:
     """The claims about each node of a model, by the node's number; those of costly idioms only if they are asked for."""
     by_operator = _by_operator()
@@ -104,7 +109,10 @@ def claims_of(model: Model, *, costly: bool = True) -> dict[int, list[Claim]]:
         for entry in by_operator[node.op]:
             if entry.costly and not costly:
                 continue
-            claim = entry.recognise(structure, node)
+            try:
+                claim = entry.recognise(structure, node)
+            except _MALFORMED:
+                continue
             if claim is not None:
                 claims.setdefault(node.number, []).append(claim)
     return claims
