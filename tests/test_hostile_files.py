@@ -52,6 +52,13 @@ def test_a_truncated_model(tmp_path: Path) -> None:
     assert_refused(tensorproof("check", path), "cut.onnx")
 
 
+def test_a_constant_that_is_no_tensor(tmp_path: Path) -> None:
+    node = helper.make_node("Constant", [], ["y"])
+    node.attribute.append(helper.make_attribute("value", 3))
+    graph = helper.make_graph([node], "g", [], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])])
+    assert_refused(tensorproof("check", saved(helper.make_model(graph), tmp_path)), "no tensor")
+
+
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     assert_refused(tensorproof("check", tmp_path / "none.onnx"), "no such file")
     assert_refused(tensorproof("check", tmp_path), "folder")

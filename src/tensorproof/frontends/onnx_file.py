@@ -301,6 +301,8 @@ class _Reader:
         if value is None:
             return None
         if name in ("value", "sparse_value"):
+            if not isinstance(value, np.ndarray):
+                raise ModelError(f"{self.name}: the {name} of a Constant node is no tensor")
             return value
         if name in ("value_float", "value_floats"):
             return np.asarray(value, FLOAT32.dtype)
