@@ -6,6 +6,7 @@ Exported once by PyTorch into the cache folder; seeds are fixed, so that every m
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,7 +39,8 @@ def path_of(name: str) -> Path:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
             program = torch.onnx.export(module, inputs, dynamo=True, input_names=names, verbose=False)
-        fresh = path.with_suffix(".new")
+        # Two processes may want the same network at once.
+        fresh = path.with_suffix(f".{os.getpid()}.new")
         program.save(str(fresh))
         fresh.rename(path)
     return path
