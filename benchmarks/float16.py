@@ -145,7 +145,7 @@ def verdicts(name: str) -> dict[str, Verdicts]:
 
 def main(names: Sequence[str] = SUBJECTS) -> None:
     """Print the table."""
-    console = Console()
+    console = Console(width=150)
     table = Table(title="Arithmetic nodes proven inside float16 (possible, confirmed; median bound / reached; CPU seconds)")
     table.add_column("network")
     table.add_column("nodes", justify="right")

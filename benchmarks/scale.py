@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -95,8 +96,8 @@ def measure(path: Path) -> dict[str, float]:
     }
 
 
-def main(arguments: list[str]) -> None:
-    if arguments[:1] == ["--one"]:
+def main(arguments: Sequence[str] = ()) -> None:
+    if list(arguments[:1]) == ["--one"]:
         print(json.dumps(measure(Path(arguments[1]))))
         return
     table = Table(title="cost per node (CPU, one thread)")
