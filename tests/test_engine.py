@@ -16,7 +16,7 @@ from tensorproof.collector import patient_collector
 from tensorproof.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Array, Format
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.idioms.claims import all_idioms, claims_of
-from tensorproof.operators import linear
+from tensorproof.operators import linear, normalisation
 from tensorproof.operators.table import Call, evaluate, find_operator
 from tensorproof.ranges import norms
 from tensorproof.ranges.abstraction import FIRST_PASS, PRECISE
@@ -278,3 +278,28 @@ def test_settings_of_the_program_come_back() -> None:
     with silence():
         assert is_silent() and np.geterr()["over"] == "ignore"
     assert not is_silent() and np.geterr()["over"] == "warn"
+
+
+def test_a_batch_normalisation_of_constants_has_the_bounds_of_the_general_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    entry = find_operator("", "BatchNormalization")
+    assert entry is not None
+    for format in (FLOAT32, FLOAT16):
+        for trial in range(60):
+            size = int(rng.integers(1, 6))
+            parameters = [
+                Range.constant((rng.normal(size=size) * 10.0 ** rng.integers(-3, 3)).astype(format.dtype)) for _ in range(3)
+            ]
+            variance = Range.constant(np.abs(rng.normal(size=size) * 10.0 ** rng.integers(-6, 3)).astype(format.dtype))
+            low = rng.normal(size=(1, size if trial % 2 else 1, 1, 1)) * 10
+            high = low + np.abs(rng.normal(size=low.shape)) * 10
+            cuts = np.arange(size + 1, dtype=np.int64) if trial % 2 and size > 1 else None
+            x = Range(format, (1, size, 4, 4), (None, cuts, None, None), low, high)
+            assert normalisation._is_plain(Call(entry, {}), x, *parameters, variance)
+            found = evaluate(Call(entry, {}), (x, *parameters, variance))
+            with monkeypatch.context() as patch:
+                patch.setattr(normalisation, "_is_plain", lambda *_: False)
+                expected = evaluate(Call(entry, {}), (x, *parameters, variance))
+            slack = 1e-6 * np.maximum(np.abs(expected.low), np.abs(expected.high))
+            assert (np.abs(found.low - expected.low) <= slack).all()
+            assert (np.abs(found.high - expected.high) <= slack).all()

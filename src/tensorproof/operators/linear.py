@@ -11,13 +11,14 @@ import numpy as np
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import FLOAT32, Array, Format
 from tensorproof.operators.table import CORRECT, Call, find_operator, operator
+from tensorproof.ranges.channel_products import summarised_dot
 from tensorproof.ranges.folds import onto_grid, product_flags, sum_flags
 from tensorproof.ranges.grid import Cuts, Grid, Shape, Size, broadcast_size, counts, largest, smallest, union
 from tensorproof.ranges.interval_product import product_of_intervals
 from tensorproof.ranges.norm_products import is_worth_a_norm, product_norm, within_reach
 from tensorproof.ranges.range import CELL_BUDGET, Flags, Range, align
 from tensorproof.ranges.sums import Dot, dot_product, keep_sign, report_partial_overflow, summation_error
-from tensorproof.ranges.weights import channels, extent, is_large
+from tensorproof.ranges.weights import channels, is_large
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 
@@ -269,14 +270,7 @@ def _summarised(op: Call, a: Range, b: Range) -> _Product:
     never_finite = low > high
     if a.has_special:
         low, high = np.where(never_finite, 0.0, low), np.where(never_finite, 0.0, high)
-    ends = extent(b.array)
-    assert ends is not None
-    up, down = ends[0] >= 0.0, ends[1] <= 0.0
-    least, most, magnitude = fixed.times(low, high)
-    below, above = fixed.partial_sums(low, high)
-    nonnegative = ((low >= 0.0) & up) | ((high <= 0.0) & down)
-    nonpositive = ((low >= 0.0) & down) | ((high <= 0.0) & up)
-    dot = Dot(least, most, magnitude, nonnegative, nonpositive, below, above)
+    dot = summarised_dot(b.array, fixed, low, high)
     assert a.shape is not None
     return _Product((*batch, a.shape[-2], columns), grid, dot, product_flags(special), never_finite & (terms > 0), terms)
 

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from tensorproof.formats import Array
 from tensorproof.ranges.folds import onto_grid, product_flags
 from tensorproof.ranges.grid import Cuts, Grid, counts, union
 from tensorproof.ranges.range import Flags, Range
 from tensorproof.ranges.sums import Dot
-from tensorproof.ranges.weights import channels, extent, is_large
+from tensorproof.ranges.weights import Channels, channels, extent, is_large
 
 
 class LabelledProduct(NamedTuple):
@@ -24,6 +26,17 @@ class LabelledProduct(NamedTuple):
     special: Flags
     never_finite: Any
     terms: int
+
+
+def summarised_dot(weights: npt.NDArray[Any], fixed: Channels, low: Array, high: Array) -> Dot:
+    """The products of one interval per channel with all weights of the channel, of which only sums and ends are known."""
+    ends = extent(weights)
+    assert ends is not None
+    up, down = ends[0] >= 0.0, ends[1] <= 0.0
+    least, most, magnitude = fixed.times(low, high)
+    nonnegative = ((low >= 0.0) & up) | ((high <= 0.0) & down)
+    nonpositive = ((low >= 0.0) & down) | ((high <= 0.0) & up)
+    return Dot(least, most, magnitude, nonnegative, nonpositive, *fixed.partial_sums(low, high))
 
 
 def labelled_product(
@@ -72,16 +85,9 @@ def labelled_product(
     found = channels(w.array, [i for i, label in enumerate(of_w) if label in summed])
     of_w_kept = [label for label in of_w if label not in summed]
     fixed = found.mapped(lambda array: over_output(array, of_w_kept))
-    ends = extent(w.array)
-    assert ends is not None
-    up, down = ends[0] >= 0.0, ends[1] <= 0.0
-    least, most, magnitude = fixed.times(low, high)
-    below, above = fixed.partial_sums(low, high)
-    nonnegative = ((low >= 0.0) & up) | ((high <= 0.0) & down)
-    nonpositive = ((low >= 0.0) & down) | ((high <= 0.0) & up)
+    dot = summarised_dot(w.array, fixed, low, high)
     grid = tuple(cuts[label] for label in output)
     shape = tuple(sizes[label] for label in output)
-    assert least.shape == counts(grid)
+    assert dot.low.shape == counts(grid)
     terms = math.prod(sizes[label] for label in summed)
-    dot = Dot(least, most, magnitude, nonnegative, nonpositive, below, above)
     return LabelledProduct(shape, grid, dot, product_flags(special), never_finite & (terms > 0), terms)
