@@ -173,7 +173,7 @@ def test_what_was_found_about_the_weights_of_a_file_is_used_again(tmp_path: Path
     monkeypatch.setenv("TENSORPROOF_CACHE", str(tmp_path / "cache"))
     first = check(path, ranges={"x": (-1, 1)}, confirm=False)
     assert list((tmp_path / "cache").iterdir())
-    monkeypatch.setattr(weights, "_summed", lambda *_: pytest.fail("the weights were read again"))
+    monkeypatch.setattr(weights, "_computed", lambda *_: pytest.fail("the weights were read again"))
     monkeypatch.setattr(weights, "_extent", lambda *_: pytest.fail("the weights were read again"))
     second = check(path, ranges={"x": (-1, 1)}, confirm=False)
     weight_cache.use_cache(None)

@@ -3,6 +3,7 @@
 python -m tests.soundness nodes [OPERATOR...]     all node cases, points and widened; closes with the counts
 python -m tests.soundness trials [OPERATOR...]    random trials per operator and format
 python -m tests.soundness tightness [OPERATOR...] width of the ranges against the hull that a search finds
+python -m tests.soundness meanings [OPERATOR...]  meanings on torch against node cases and seeds
 python -m tests.soundness missing                 operators of the standard without a block
 """
 
@@ -37,6 +38,21 @@ def nodes(names: list[str], verbose: bool) -> int:
             print(f"{verdict}: {case.name}: {detail}")
     print(f"{counts['passed']} passed, {counts['unsound']} unsound, {counts['unsupported']} unsupported")
     return 1 if counts["unsound"] else 0
+
+
+def meanings(names: list[str], verbose: bool) -> int:
+    from tests.soundness.meanings import run_meaning
+
+    counts: Counter[str] = Counter()
+    for case in [*node_cases(), *all_seeds()]:
+        if names and case.label not in names and case.operator not in names:
+            continue
+        verdict, detail = run_meaning(case)
+        counts[verdict] += 1
+        if verdict != "passed" and (verbose or verdict == "wrong"):
+            print(f"{verdict}: {case.name}: {detail}")
+    print(f"{counts['passed']} passed, {counts['wrong']} wrong, {counts['missing']} missing")
+    return 1 if counts["wrong"] else 0
 
 
 def trials(names: list[str], count: int, seed: int) -> int:
@@ -93,7 +109,7 @@ def missing() -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("command", choices=("nodes", "trials", "tightness", "missing"))
+    parser.add_argument("command", choices=("nodes", "trials", "tightness", "meanings", "missing"))
     parser.add_argument("operators", nargs="*")
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
@@ -101,6 +117,8 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     if arguments.command == "nodes":
         sys.exit(nodes(arguments.operators, arguments.verbose))
+    if arguments.command == "meanings":
+        sys.exit(meanings(arguments.operators, arguments.verbose))
     if arguments.command == "trials":
         sys.exit(trials(arguments.operators, arguments.count, arguments.seed))
     if arguments.command == "tightness":

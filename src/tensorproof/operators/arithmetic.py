@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,12 +21,20 @@ from tensorproof.rules.division_by_zero import DIVISION_BY_ZERO
 from tensorproof.rules.integer_division_by_zero import INTEGER_DIVISION_BY_ZERO
 from tensorproof.rules.modulo_by_zero import MODULO_BY_ZERO
 
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
+
 
 @operator("Add", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def add(op: Call, a: Range, b: Range) -> Range:
     """Increasing in both operands."""
     a, b = _as_intervals(op, a, b)
     return binary(a, b, increasing(np.add), np.add)
+
+
+@add.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    return a + b
 
 
 @operator("Sub", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
@@ -37,6 +46,11 @@ def sub(op: Call, a: Range, b: Range) -> Range:
 
     a, b = _as_intervals(op, a, b)
     return binary(a, b, kernel, np.subtract)
+
+
+@sub.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    return a - b
 
 
 @add.affine
@@ -127,6 +141,11 @@ def sum_(op: Call, *operands: Range) -> Range:
     return total.replace(np.where(empty, np.inf, low), np.where(empty, -np.inf, high), total.special)
 
 
+@sum_.meaning
+def _(run: Run, *operands: Tensor) -> Tensor:
+    return functools.reduce(run.torch.add, operands)
+
+
 @sum_.affine
 def _(op: Call, result: Range, *operands: Range) -> Form | None:
     later = max(len(operands) - 2, 0)
@@ -151,6 +170,11 @@ def mul(op: Call, a: Range, b: Range) -> Range:
     return binary(a, b, corners(product), np.multiply)
 
 
+@mul.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    return a * b
+
+
 @mul.affine
 def _(op: Call, result: Range, a: Range, b: Range) -> Form | None:
     return relations.product(op, result, a, b)
@@ -163,6 +187,13 @@ def div(op: Call, a: Range, b: Range) -> Range:
         return binary(a, b, _integer_quotient, _truncated)
     tiny = b.format.smallest_subnormal
     return binary(a, b, quotient_away_from(tiny), np.divide)
+
+
+@div.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    if run.format(0, a) != "int":
+        return a / b
+    return run.passing(run.torch.div(a, b, rounding_mode="trunc"), a / b)
 
 
 @div.affine
@@ -225,10 +256,20 @@ def mean(op: Call, *operands: Range) -> Range:
     return quotient.join(op.apply(mul, total, Range.constant(reciprocal)))
 
 
+@mean.meaning
+def _(run: Run, *operands: Tensor) -> Tensor:
+    return functools.reduce(run.torch.add, operands) / len(operands)
+
+
 @operator("Neg", elementwise=True)
 def neg(op: Call, x: Range) -> Range:
     """Decreasing and exact."""
     return monotone(x, np.negative)
+
+
+@neg.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return -x
 
 
 @neg.affine
@@ -240,6 +281,11 @@ def _(op: Call, result: Range, x: Range) -> Form | None:
 def abs_(op: Call, x: Range) -> Range:
     """Minimum at 0, exact."""
     return piecewise(x, np.abs, (0.0,))
+
+
+@abs_.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.torch.abs(x)
 
 
 @abs_.affine
@@ -286,6 +332,12 @@ def mod(op: Call, a: Range, b: Range) -> Range:
     return binary(a, b, kernel, function)
 
 
+@mod.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    # The derivative with respect to the divisor is minus the whole part of the quotient, which torch knows.
+    return run.torch.fmod(a, b) if run.attribute("fmod", 0) else run.torch.remainder(a, b)
+
+
 def _remainder(la: Array, ha: Array, lb: Array, hb: Array, integral: bool) -> tuple[Array, Array]:
     """a - b floor(a / b) for positive divisors."""
     quotients = corners(np.floor_divide)(la, ha, lb, hb)
@@ -323,6 +375,11 @@ def max_(op: Call, *operands: Range) -> Range:
     return result
 
 
+@max_.meaning
+def _(run: Run, *operands: Tensor) -> Tensor:
+    return functools.reduce(run.torch.maximum, operands)
+
+
 @max_.affine
 def _(op: Call, result: Range, *operands: Range) -> Form | None:
     return relations.maximum(op, result, *operands)
@@ -337,6 +394,11 @@ def min_(op: Call, *operands: Range) -> Range:
     return result
 
 
+@min_.meaning
+def _(run: Run, *operands: Tensor) -> Tensor:
+    return functools.reduce(run.torch.minimum, operands)
+
+
 @min_.affine
 def _(op: Call, result: Range, *operands: Range) -> Form | None:
     return relations.minimum(op, result, *operands)
@@ -348,10 +410,20 @@ def sign(op: Call, x: Range) -> Range:
     return or_zero(x, monotone(x, np.sign))
 
 
+@sign.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.passing(run.torch.sign(x), run.torch.tanh(x) if x.dtype.is_floating_point else x)
+
+
 @operator("Floor", elementwise=True)
 def floor(op: Call, x: Range) -> Range:
     """Increasing and exact."""
     return monotone(x, np.floor)
+
+
+@floor.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.passing(run.torch.floor(x), x)
 
 
 @operator("Ceil", elementwise=True)
@@ -360,7 +432,17 @@ def ceil(op: Call, x: Range) -> Range:
     return monotone(x, np.ceil)
 
 
+@ceil.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.passing(run.torch.ceil(x), x)
+
+
 @operator("Round", elementwise=True)
 def round_(op: Call, x: Range) -> Range:
     """Increasing and exact; ties to even (ONNX Round-11)."""
     return monotone(x, np.rint)
+
+
+@round_.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.passing(run.torch.round(x), x)

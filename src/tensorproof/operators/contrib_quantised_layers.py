@@ -24,22 +24,18 @@ from tensorproof.operators.quantised_products import integer_product
 from tensorproof.operators.softmax import softmax
 from tensorproof.operators.table import Call, operator
 from tensorproof.ranges.elementwise import corners, product
-from tensorproof.ranges.grid import Cuts, counts
+from tensorproof.ranges.grid import counts, every
 from tensorproof.ranges.moving import moved
 from tensorproof.ranges.range import CELL_BUDGET, NEGATIVE_INFINITY, Range, align
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 
 
-def _every(size: int) -> Cuts:
-    return None if size == 1 else np.arange(size + 1, dtype=np.int64)
-
-
 def _columns(x: Range, part: slice) -> Range:
     """Some entries of the last axis, one cell each."""
     x = x.refine_fully(x.rank - 1)
     size = len(range(*part.indices(x.sizes[-1])))
-    return moved(x, (*x.sizes[:-1], size), (*x.grid[:-1], _every(size)), lambda a: a[..., part])
+    return moved(x, (*x.sizes[:-1], size), (*x.grid[:-1], every(size)), lambda a: a[..., part])
 
 
 # -- attention ---------------------------------------------------------------------------------------------------------
@@ -119,7 +115,7 @@ def _past_values(past: Range, hidden: int) -> Range | None:
     if not length:
         return None
     past = past.refine_fully(0).smash((3,)).refine_fully(1).refine_fully(2).refine_fully(4)
-    grid = (_every(batch), None, _every(heads * size))
+    grid = (every(batch), None, every(heads * size))
     return moved(past, (batch, 1, hidden), grid, lambda a: a[1].reshape(batch, 1, hidden))
 
 
@@ -250,7 +246,7 @@ def _routing(op: Call, router: Range, router_weights: Range | None) -> Range | N
     least = np.where(certain, least, np.minimum(least, 0.0))
     most = np.where(certain, most, np.maximum(most, 0.0))
     least, most = np.where(possible, least, 0.0), np.where(possible, most, 0.0)
-    grid = (_every(count), router.grid[0], None)
+    grid = (every(count), router.grid[0], None)
     return Range(router.format, (count, router.sizes[0], 1), grid, least.T[..., None], most.T[..., None])
 
 

@@ -15,11 +15,12 @@ from tensorproof.formats import Array
 from tensorproof.operators.movement import concat, split
 from tensorproof.operators.table import CORRECT, Call, find_operator, operator
 from tensorproof.ranges.channel_windows import summarised_windows
+from tensorproof.ranges.grid import every
 from tensorproof.ranges.moving import moved
 from tensorproof.ranges.partial_sums import Sums, report_sum
 from tensorproof.ranges.range import INFINITIES, NAN, Range
 from tensorproof.ranges.sums import keep_sign, summation_error
-from tensorproof.ranges.weighted_windows import COLUMN_BUDGET, by_summary, every, finite, from_summary, weighted_windows
+from tensorproof.ranges.weighted_windows import COLUMN_BUDGET, by_summary, finite, from_summary, weighted_windows
 from tensorproof.ranges.weights import channels
 from tensorproof.ranges.windows import (
     Window,

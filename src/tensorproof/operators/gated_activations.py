@@ -63,18 +63,25 @@ def _mish(x: Array) -> Array:
     return x * np.tanh(softplus_value(x))
 
 
-@operator("Gelu", error=PADDED, elementwise=True)
-def gelu(op: Call, x: Range) -> Range:
-    """x times the normal distribution function, or its approximation by tanh: least at -0.75."""
-    u = x.format.unit_roundoff
+def gelu_errors(op: Call, format: Format, *, approximate: bool) -> tuple[float, float]:
+    """The absolute error of x (1 + erf(x / sqrt 2)) / 2, or of its approximation by tanh, below zero; its relative error above."""
+    u = format.unit_roundoff
     # 1 + erf: 4u of erf in [1/2, 1], 2u from its argument, u of the sum. Farther out than `reach` 1 - |erf| is below
     # u^2, and erf and tanh are exactly -1 in every implementation: the error does not grow beyond.
     reach = math.sqrt(-4.0 * math.log(u)) + 1.0
-    absolute = 4.5 * u * reach + least(op, x.format) * reach
-    if op.attribute("approximate", "none") != "tanh":
-        return _gated(x, _normal_gate, GELU_MINIMUM, absolute=absolute, relative=12 * u)
+    absolute = 4.5 * u * reach + least(op, format) * reach
+    return (1.5 * absolute, 16 * u) if approximate else (absolute, 12 * u)
+
+
+@operator("Gelu", error=PADDED, elementwise=True)
+def gelu(op: Call, x: Range) -> Range:
+    """x times the normal distribution function, or its approximation by tanh: least at -0.75."""
+    approximate = op.attribute("approximate", "none") == "tanh"
+    absolute, relative = gelu_errors(op, x.format, approximate=approximate)
+    if not approximate:
+        return _gated(x, _normal_gate, GELU_MINIMUM, absolute=absolute, relative=relative)
     results = [
-        _gated(x, _tanh_gate(*constants), TANH_GELU_MINIMUM, absolute=1.5 * absolute, relative=16 * u)
+        _gated(x, _tanh_gate(*constants), TANH_GELU_MINIMUM, absolute=absolute, relative=relative)
         for constants in _constants(2.0 / math.pi, 0.044715, format=x.format)
     ]
     return functools.reduce(Range.join, results)

@@ -14,6 +14,7 @@ from tensorproof.operators.statistics import STATISTICS, affine, normalise, spre
 from tensorproof.operators.table import CORRECT, RESULT, UNDEFINED, Call, operator
 from tensorproof.ranges.elementwise import binary, corners, increasing, monotone, product
 from tensorproof.ranges.folds import normalised_axis
+from tensorproof.ranges.grid import every
 from tensorproof.ranges.moving import reshape
 from tensorproof.ranges.range import SPECIALS, Range, align
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
@@ -136,10 +137,10 @@ def batch_normalization(op: Call, x: Range, scale: Range, bias: Range, mean: Ran
 
 
 def _is_plain(op: Call, x: Range, *parameters: Range) -> bool:
-    """Whether a batch normalisation is that of most networks: inference, finite constants, channels not cut unevenly."""
+    """Whether a batch normalisation is that of most networks: inference, finite constants."""
     if op.attribute("training_mode", 0) or op.outputs > 1 or not op.attribute("spatial", 1) or x.has_special:
         return False
-    if not x.has_known_shape or x.rank < 2 or x.cells[1] not in (1, x.sizes[1]) or 0 in x.cells:
+    if not x.has_known_shape or x.rank < 2 or 0 in x.cells:
         return False
     return all(part.array is not None and part.sizes == (x.sizes[1],) for part in parameters)
 
@@ -149,6 +150,8 @@ def _of_constants(op: Call, x: Range, scale: Range, bias: Range, mean: Range, va
     format = x.format
     u, eta = format.unit_roundoff, least(op, format)
     held = rounded(epsilon, format)
+    if x.cells[1] != 1:
+        x = x.refine_fully(1)
     s, b, m, v = (part.low.reshape(-1, *((1,) * (x.rank - 2))) for part in (scale, bias, mean, variance))
     op.report(DEGENERATE_NORMALISATION, 4, variance, variance.low < 0, gives=UNDEFINED)
     if held <= 0:
@@ -167,7 +170,7 @@ def _of_constants(op: Call, x: Range, scale: Range, bias: Range, mean: Range, va
     error = 6 * u * spread * factor + 2 * u * np.abs(b) + 2 * eta * (spread + fast + 2)
     largest = np.maximum(spread * np.maximum(np.maximum(factor, size), 1.0), factor)
     shape, grid = x.sizes, list(x.grid)
-    grid[1] = np.arange(shape[1] + 1, dtype=np.int64) if shape[1] > 1 else None
+    grid[1] = every(shape[1])
     result = Range(format, shape, tuple(grid), np.minimum(first, second) - error + b, np.maximum(third, fourth) + error + b)
     outside = largest > op.accumulation(format).high
     if outside.any():

@@ -70,7 +70,7 @@ def constant_of_shape(op: Call, shape: Range) -> Range:
     if element.array is not None and all(isinstance(size, int) for size in sizes):
         numbers = [smallest(size) for size in sizes]
         if math.prod(numbers) <= CELL_BUDGET:
-            return Range.constant(np.broadcast_to(element.array, numbers), element.format)
+            return Range.filled(element.array, numbers)
     grid = tuple(np.zeros(1, np.int64) if size == 0 else None for size in sizes)
     return moved(element, sizes, grid, lambda a: np.broadcast_to(a, counts(grid)))
 

@@ -17,7 +17,7 @@ from tensorproof.formats import BY_ONNX_CODE, FLOAT32, FLOAT64, Array
 from tensorproof.operators.arithmetic import mul
 from tensorproof.operators.casts import converted
 from tensorproof.operators.table import CORRECT, Call, operator
-from tensorproof.ranges.grid import Cuts, Span, cell_sizes, concrete
+from tensorproof.ranges.grid import Cuts, Span, cell_sizes, concrete, every
 from tensorproof.ranges.moving import moved
 from tensorproof.ranges.range import CELL_BUDGET, INFINITIES, NAN, SPECIALS, Flags, Range
 from tensorproof.ranges.sums import report_partial_overflow, summation_error
@@ -83,13 +83,9 @@ def _frames(signal: Range, step: int, length: int, count: int) -> Range:
     else:
         signal = signal.refine_fully(1)
         index = np.arange(count)[:, None] * step + np.arange(length)
-        middle = (_every(count), _every(length))
+        middle = (every(count), every(length))
     grid = (signal.grid[0], *middle, signal.grid[2])
     return moved(signal, shape, grid, lambda a: a[:, index])
-
-
-def _every(size: int) -> Cuts:
-    return None if size == 1 else np.arange(size + 1, dtype=np.int64)
 
 
 def _transformed(op: Call, x: Range, axis: int, length: int, *, inverse: bool, onesided: bool) -> Range:
@@ -203,7 +199,7 @@ def _spectrum(
     assert x.shape is not None
     one_cell = low.shape[-2] == 1
     shape = (*x.shape[:axis], outputs, *x.shape[axis + 1 : -1], parts)
-    grid = (*x.grid[:axis], None if one_cell else _every(outputs), *x.grid[axis + 1 : -1], _every(parts))
+    grid = (*x.grid[:axis], None if one_cell else every(outputs), *x.grid[axis + 1 : -1], every(parts))
     low, high, special, sums = (
         np.moveaxis(np.broadcast_to(a, low.shape), -2, axis) for a in (low, high, special, sums[..., None, None])
     )

@@ -48,6 +48,8 @@ Mask: TypeAlias = npt.NDArray[np.bool_] | bool
 Block: TypeAlias = Callable[..., Any]
 WeightAxes: TypeAlias = Callable[[dict[str, Any], int, int], tuple[int, ...] | None]
 NormRule: TypeAlias = "Callable[..., Norm | None]"
+Meaning: TypeAlias = Callable[..., Any]
+IntervalRule: TypeAlias = Callable[..., Range | None]
 FormRule: TypeAlias = "Callable[..., Form | tuple[Form | None, ...] | None]"
 #: Ends that a computed result keeps: numbers, or arrays over its elements' cells given as a range of the same shape.
 Bound: TypeAlias = tuple[float, float] | Range
@@ -130,6 +132,8 @@ class Operator:
     norm_rule: NormRule | None = None
     form_rule: FormRule | None = None
     weight_axes: WeightAxes | None = None
+    interval_rule: IntervalRule | None = None
+    concrete: Meaning | None = None
     _checkable: bool | None = None
     _roundings: dict[str, Rounding] = field(default_factory=dict[str, Rounding])
 
@@ -150,6 +154,19 @@ class Operator:
         """
         self.form_rule = rule
         return rule
+
+    def interval(self, rule: IntervalRule) -> IntervalRule:
+        """Declare the block once more for operands that are one interval each, in plain numbers.
+
+        The rule gives what the block gives, or None wherever the block and its hazards have to be asked.
+        """
+        self.interval_rule = rule
+        return rule
+
+    def meaning(self, function: Meaning) -> Meaning:
+        """Declare what a call computes, on torch tensors (`tensorproof.execute.meaning`)."""
+        self.concrete = function
+        return function
 
     def hazard(self, rule: Rule, *, gives: int, operand: int = 0) -> Callable[[Callable[..., Mask]], Callable[..., Mask]]:
         """Declare a hazard: the function says for which cells of the operand it can fire."""
@@ -386,6 +403,10 @@ def evaluate(call: Call, operands: Sequence[Abstract | None]) -> Any:
         with silence():
             return evaluate(call, operands)
     entry = call.operator
+    if entry.interval_rule is not None and call.abstraction.is_plain:
+        interval = entry.interval_rule(call, *operands)
+        if interval is not None:
+            return _finish(call, interval, call.bounds[0] if call.bounds else None)
     for hazard in entry.hazards:
         if hazard.rule.code in call.impossible:
             continue
@@ -490,7 +511,8 @@ def _finish(call: Call, x: Range, bound: Bound | None) -> Range:
     if not x.format.is_float:
         return _coarsened(call, _wrap(x if bound is None else within(x, bound)))
     rounding = entry.rounding(x.format, call.target)
-    if x.has_special or x.low.size != 1 or x.high.size != 1 or isinstance(bound, Range):
+    exact = x.interval()
+    if exact is None or isinstance(bound, Range):
         if x.has_special:
             low, high = rounding.cells(x.low, x.high, (-np.inf, np.inf))
             empty = x.low > x.high
@@ -503,7 +525,6 @@ def _finish(call: Call, x: Range, bound: Bound | None) -> Range:
         if bound is not None:
             result = within(result, bound)
         return _coarsened(call, _cut_overflow(call, result))
-    exact = x.low.item(), x.high.item()
     low, high = rounding.interval(*exact)
     if bound is not None and low <= high and max(low, bound[0]) <= min(high, bound[1]):
         low, high = max(low, bound[0]), min(high, bound[1])

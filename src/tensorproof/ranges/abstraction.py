@@ -34,6 +34,11 @@ class Abstraction:
     idioms: bool = True
     cells: int = 1 << 16
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether a pass keeps intervals and nothing beside them."""
+        return not self.norms and self.values == "interval"
+
 
 #: One pass with the whole precision of its domains.
 PRECISE = Abstraction()

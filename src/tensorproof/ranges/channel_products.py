@@ -14,7 +14,7 @@ from tensorproof.ranges.folds import onto_grid, product_flags
 from tensorproof.ranges.grid import Cuts, Grid, counts, union
 from tensorproof.ranges.range import Flags, Range
 from tensorproof.ranges.sums import Dot
-from tensorproof.ranges.weights import Channels, channels, extent, is_large
+from tensorproof.ranges.weights import Channels, channels, is_large, signs
 
 
 class LabelledProduct(NamedTuple):
@@ -30,9 +30,7 @@ class LabelledProduct(NamedTuple):
 
 def summarised_dot(weights: npt.NDArray[Any], fixed: Channels, low: Array, high: Array) -> Dot:
     """The products of one interval per channel with all weights of the channel, of which only sums and ends are known."""
-    ends = extent(weights)
-    assert ends is not None
-    up, down = ends[0] >= 0.0, ends[1] <= 0.0
+    up, down = signs(weights)
     least, most, magnitude = fixed.times(low, high)
     nonnegative = ((low >= 0.0) & up) | ((high <= 0.0) & down)
     nonpositive = ((low >= 0.0) & down) | ((high <= 0.0) & up)

@@ -10,7 +10,7 @@ from tensorproof.formats import Array
 from tensorproof.ranges.grid import cell_sizes
 from tensorproof.ranges.partial_sums import Sums
 from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Flags, Range
-from tensorproof.ranges.weights import Channels, extent
+from tensorproof.ranges.weights import Channels, signs
 from tensorproof.ranges.windows import Window, taps_on_one_cell
 
 
@@ -39,9 +39,7 @@ def summarised_windows(x: Range, w: Range, fixed: Channels, windows: Sequence[Wi
         if any(window.reaches_padding for window in windows):
             low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
         fixed = fixed.reshaped((filters, *ones))
-    ends = extent(w.array)
-    assert ends is not None
-    up, down = ends[0] >= 0.0, ends[1] <= 0.0
+    up, down = signs(w.array)
     least, most, magnitude = fixed.times(low, high)
     sums = Sums(
         least,

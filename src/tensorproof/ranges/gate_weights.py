@@ -88,7 +88,7 @@ class Sums:
     def units(self, start: int, stop: int) -> Sums:
         part = slice(start, stop)
         sums = self.sums
-        return Sums(Channels(sums.total[part], sums.error[part], sums.absolute[part], sums.norm[part]), self.count)
+        return Sums(Channels(sums.total[part], sums.error[part], sums.absolute[part]), self.count)
 
     def times(self, a: Box) -> Term:
         low, high = a.low.min(axis=1, keepdims=True), a.high.max(axis=1, keepdims=True)
@@ -98,7 +98,7 @@ class Sums:
 def magnitudes(low: Array, high: Array) -> Channels:
     """The sums over the columns of a matrix of intervals, where only their absolute values are kept."""
     absolute = np.maximum(np.abs(low), np.abs(high)).sum(axis=0) * (1.0 + 2.0**-40)
-    return Channels(np.zeros_like(absolute), absolute, absolute, absolute)
+    return Channels(np.zeros_like(absolute), absolute, absolute)
 
 
 def _equal(a: Box, b: Box) -> bool:

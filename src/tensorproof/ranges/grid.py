@@ -8,6 +8,7 @@ NumPy's own rules. Axes whose size is not known exactly have one cell.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,6 +19,9 @@ from tensorproof.errors import UnknownShape
 Cuts = npt.NDArray[np.int64] | None
 Grid = tuple[Cuts, ...]
 _Scalar = TypeVar("_Scalar", bound=np.generic)
+
+#: Axes of up to so many elements share their cuts.
+_COMMON_SIZE = 1 << 12
 
 
 class Span(NamedTuple):
@@ -71,7 +75,21 @@ def coarse(shape: Shape) -> Grid:
 
 def fine(shape: Sequence[int]) -> Grid:
     """One cell per element."""
-    return tuple(None if size == 1 else np.arange(size + 1, dtype=np.int64) for size in shape)
+    return tuple([every(size) for size in shape])
+
+
+def every(size: int) -> Cuts:
+    """The cuts of an axis that has one cell per element; the same array for the same size, so that grids are compared at once."""
+    if size == 1:
+        return None
+    return _every(size) if size <= _COMMON_SIZE else np.arange(size + 1, dtype=np.int64)
+
+
+@lru_cache(maxsize=256)
+def _every(size: int) -> npt.NDArray[np.int64]:
+    cuts = np.arange(size + 1, dtype=np.int64)
+    cuts.flags.writeable = False
+    return cuts
 
 
 def counts(grid: Grid) -> tuple[int, ...]:

@@ -18,20 +18,15 @@ from tensorproof.ranges.norm_products import is_worth_a_norm, matrix_norm
 from tensorproof.ranges.norms import PAD, Norm, Parts, along, times, total_along
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.sums import keep_sign, summation_error, summation_error_of
-from tensorproof.ranges.weights import channels, extent, is_large
+from tensorproof.ranges.weights import channel_norms, channels, is_large, signs
 
 
 class _Terms(NamedTuple):
-    """Bounds of a product in exact arithmetic, of the sum of its absolute terms, and of the norms of columns.
-
-    `length` bounds the norm of a row of the product by what is known of each of its elements.
-    """
+    """Bounds of a product in exact arithmetic, and of the sum of its absolute terms."""
 
     low: float
     high: float
     magnitude: float
-    column: float
-    length: float
     nonnegative: bool
     nonpositive: bool
 
@@ -71,7 +66,7 @@ def product_of_intervals(op: Call, a: Range, b: Range) -> Range | None:
     shape: Shape = (*broadcast_shapes(a.sizes[:-2], b.sizes[:-2]), rows, b.sizes[-1])
     result = Range.uniform(shape, a.format, low, high)
     if op.abstraction.norms:
-        result.norm = _norm(op, result, a, b, terms.length, error)
+        result.norm = _norm(op, result, a, b, error)
     return result
 
 
@@ -111,30 +106,27 @@ def _of_intervals(a: Range, b: Range, shared: int) -> _Terms:
     (la, ha), (lb, hb) = a.hull(), b.hull()
     ends = la * lb, la * hb, ha * lb, ha * hb
     magnitude = shared * max(abs(la), abs(ha)) * max(abs(lb), abs(hb))
-    column = along(b, b.rank - 2)
     nonnegative = (la >= 0.0 and lb >= 0.0) or (ha <= 0.0 and hb <= 0.0)
     nonpositive = (la >= 0.0 and hb <= 0.0) or (ha <= 0.0 and lb >= 0.0)
-    return _Terms(shared * min(ends), shared * max(ends), magnitude, column, math.inf, nonnegative, nonpositive)
+    return _Terms(shared * min(ends), shared * max(ends), magnitude, nonnegative, nonpositive)
 
 
 def _of_weights(a: Range, b: Range) -> _Terms:
     assert b.array is not None
     la, ha = a.hull()
-    fixed, ends = channels(b.array, (0,)), extent(b.array)
-    assert ends is not None
+    fixed = channels(b.array, (0,))
     centre = 0.5 * la + 0.5 * ha
     radius = max(ha - centre, centre - la)
     largest = float(fixed.absolute.max())
     if centre == 0.0:
-        low, high, length = -radius * largest, radius * largest, times(radius, _length(fixed.absolute))
+        low, high = -radius * largest, radius * largest
     else:
         middle, reach = centre * fixed.total, abs(centre) * fixed.error + radius * fixed.absolute
         low, high = float((middle - reach).min()), float((middle + reach).max())
-        length = _length(np.abs(middle) + reach)
-    up, down = ends[0] >= 0.0, ends[1] <= 0.0
+    up, down = signs(b.array) if la >= 0.0 or ha <= 0.0 else (False, False)
     nonnegative = (la >= 0.0 and up) or (ha <= 0.0 and down)
     nonpositive = (la >= 0.0 and down) or (ha <= 0.0 and up)
-    return _Terms(low, high, max(abs(la), abs(ha)) * largest, float(fixed.norm.max()), length, nonnegative, nonpositive)
+    return _Terms(low, high, max(abs(la), abs(ha)) * largest, nonnegative, nonpositive)
 
 
 def _length(vector: Array) -> float:
@@ -146,7 +138,7 @@ def _length(vector: Array) -> float:
 def _within_reach(a: Range, b: Range, terms: _Terms) -> tuple[float, float, float]:
     """Bounds and magnitude, tightened by the norms of rows and columns."""
     low, high = terms.low, terms.high
-    magnitude = min(terms.magnitude, times(along(a, a.rank - 1), terms.column))
+    magnitude = min(terms.magnitude, times(along(a, a.rank - 1), _longest_column(b)))
     if a.norm is not None and a.norm.total < math.inf:
         total, (lb, hb) = total_along(a, a.rank - 1) * PAD, b.hull()
         up, down = max(hb, 0.0), max(-lb, 0.0)
@@ -158,8 +150,12 @@ def _within_reach(a: Range, b: Range, terms: _Terms) -> tuple[float, float, floa
     return max(low, -magnitude), min(high, magnitude), magnitude
 
 
-def _norm(op: Call, result: Range, a: Range, b: Range, length: float, error: float) -> Norm:
-    """The norm of the rows of the product, which is at most `length` but for an error of each element."""
+def _longest_column(b: Range) -> float:
+    return along(b, b.rank - 2) if b.array is None else float(channel_norms(b.array, (0,)).max())
+
+
+def _norm(op: Call, result: Range, a: Range, b: Range, error: float) -> Norm:
+    """The norm of the rows of the product, whose elements have an error each."""
     assert b.has_known_shape
     axis, row, columns = result.rank - 1, along(a, a.rank - 1), b.sizes[-1]
     extra = times(error, math.sqrt(columns))
@@ -169,8 +165,9 @@ def _norm(op: Call, result: Range, a: Range, b: Range, length: float, error: flo
         if total < math.inf:
             bound = min(bound, times(total, along(b, b.rank - 1)))
         return Norm(axis, min((bound + extra) * PAD, along(result, axis)))
-    size = math.inf if op.abstraction.spectral else _length(channels(b.array, (0,)).norm)
+    size = math.inf if op.abstraction.spectral else _length(channel_norms(b.array, (0,)))
     size = matrix_norm(b, op.abstraction.spectral) if size == math.inf else size
-    bound = min(times(row, size), length)
+    low, high, _ = channels(b.array, (0,)).times(a.low.reshape(()), a.high.reshape(()))
+    bound = min(times(row, size), _length(np.maximum(np.abs(low), np.abs(high))))
     parts = Parts(b.array, row, extra, op.abstraction.spectral) if row < math.inf else None
     return Norm(axis, min((bound + extra) * PAD, along(result, axis)), parts=parts)

@@ -23,7 +23,7 @@ from tensorproof.ranges.partial_sums import Sums
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.spectral import largest_sigma, sigma
 from tensorproof.ranges.sums import Dot
-from tensorproof.ranges.weights import channels, extents_along, is_large, norm_of
+from tensorproof.ranges.weights import channel_norms, extents_along, is_large, norm_of
 
 #: Vectors of fewer elements are short.
 _SHORT = 16
@@ -164,7 +164,7 @@ def filter_norms(w: Range) -> Array:
     if w.has_special:
         return np.full(w.cells[0], np.inf)
     if w.array is not None and is_large(w.array):
-        return channels(w.array, tuple(range(1, w.rank))).norm
+        return channel_norms(w.array, tuple(range(1, w.rank)))
     norms = np.maximum(np.abs(w.low), np.abs(w.high))
     for axis in range(1, w.rank):
         norms = root_of_squares(norms, axis, cell_sizes(w.grid, w.sizes, axis).astype(np.float64))

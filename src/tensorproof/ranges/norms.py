@@ -18,7 +18,7 @@ from tensorproof.formats import Array
 from tensorproof.ranges.grid import Shape, largest
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.spectral import sigma
-from tensorproof.ranges.weights import channels, is_large
+from tensorproof.ranges.weights import channel_norms, is_large
 
 #: Columns of which singular values are made even where a pass does not ask for them.
 FEW_COLUMNS = 128
@@ -40,7 +40,7 @@ class Parts:
 
     def bound(self, size: int, *, spectral: bool = False) -> float:
         """The norm of any `size` elements in a row, counted from a multiple of `size` on."""
-        columns = channels(self.matrix, (0,)).norm.reshape(-1, size)
+        columns = channel_norms(self.matrix, (0,)).reshape(-1, size)
         longest = float(root_of_squares(columns, 1, np.ones(size)).max())
         if self.spectral or spectral:
             starts = range(0, self.matrix.shape[1], size)
@@ -147,7 +147,7 @@ def cell_norms(x: Range, axis: int, attached: Norm | None = None) -> Array:
     if x.has_special or length is None:
         norms = np.full((1,) * x.rank, np.inf)
     elif x.array is not None and is_large(x.array):
-        norms = np.expand_dims(channels(x.array, (axis,)).norm, axis)
+        norms = np.expand_dims(channel_norms(x.array, (axis,)), axis)
     else:
         magnitude = np.maximum(np.abs(x.low), np.abs(x.high))
         cuts = x.grid[axis]

@@ -125,22 +125,46 @@ def _merge(found: list[Hazard], hazard: Hazard) -> None:
     found.append(hazard)
 
 
-@dataclass(slots=True)
 class Summary:
-    """The hull of a value over all its cells, kept for reports after the range itself is freed."""
+    """The hull of a value over all its cells, kept for reports after the range itself is freed.
 
-    format: Format
-    shape: Shape | None
-    low: float
-    high: float
-    special: int
+    The ends of a constant are looked for when somebody asks for them.
+    """
+
+    __slots__ = ("_constant", "_ends", "format", "shape", "special")
+
+    def __init__(self, format: Format, shape: Shape | None, low: float, high: float, special: int) -> None:
+        self.format = format
+        self.shape = shape
+        self.special = special
+        self._ends: tuple[float, float] | None = (low, high)
+        self._constant: Range | None = None
 
     @classmethod
     def of(cls, value: Abstract) -> Summary | None:
         if isinstance(value, Range):
-            return cls(value.format, value.shape, *value.hull(), value.any_special)
+            constant = value.array is not None
+            summary = cls(value.format, value.shape, *((0.0, 0.0) if constant else value.hull()), value.any_special)
+            if constant:
+                summary._ends, summary._constant = None, value
+            return summary
         inner = value.element if isinstance(value, SequenceOf) else value.value
         return None if inner is None else cls.of(inner)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        if self._ends is None:
+            assert self._constant is not None
+            self._ends = self._constant.hull()
+        return self._ends
+
+    @property
+    def low(self) -> float:
+        return self.ends[0]
+
+    @property
+    def high(self) -> float:
+        return self.ends[1]
 
     def join(self, other: Summary) -> Summary:
         low, high = min(self.low, other.low), max(self.high, other.high)

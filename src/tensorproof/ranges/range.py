@@ -27,13 +27,14 @@ from tensorproof.ranges.grid import (
     coarse,
     concrete,
     counts,
+    every,
     expand_array,
     fine,
     joined_size,
     regrid,
     union,
 )
-from tensorproof.ranges.weights import LARGE, extent
+from tensorproof.ranges.weights import LARGE, extent, is_finite
 
 if TYPE_CHECKING:
     from tensorproof.ranges.affine import Form
@@ -51,6 +52,8 @@ SPECIALS = NAN | INFINITIES
 CELL_BUDGET = 1 << 16
 #: Constants of more elements are not converted only to find their ends.
 _MANY = 1 << 10
+#: The cuts of an axis without elements.
+_NO_CELL = np.zeros(1, np.int64)
 
 
 class Range:
@@ -89,7 +92,7 @@ class Range:
         self = cls.__new__(cls)
         self.format = of_dtype(array.dtype) if format is None else format
         self.shape = array.shape
-        self.grid = tuple(np.zeros(1, np.int64) if n == 0 else g for n, g in zip(array.shape, fine(array.shape)))
+        self.grid = tuple([_NO_CELL if n == 0 else g for n, g in zip(array.shape, fine(array.shape))])
         self._low = self._high = None
         self._special = None
         self._array = array
@@ -97,7 +100,7 @@ class Range:
         self.norm = None
         self.form = None
         if self.format.is_float:
-            if array.size > LARGE and extent(array) is not None:
+            if array.size > LARGE and is_finite(array):
                 return self
             finite = np.isfinite(array)
             if not finite.all():
@@ -109,12 +112,38 @@ class Range:
         return self
 
     @classmethod
+    def filled(cls, element: npt.NDArray[Any], shape: Sequence[int]) -> Range:
+        """A constant of one finite element everywhere; the array is a view of the element."""
+        array: npt.NDArray[Any] = np.ndarray(tuple(shape), element.dtype, element.copy(), strides=(0,) * len(shape))
+        array.flags.writeable = False
+        self = cls.__new__(cls)
+        self.format = of_dtype(array.dtype)
+        self.shape = array.shape
+        self.grid = tuple([_NO_CELL if n == 0 else g for n, g in zip(array.shape, fine(array.shape))])
+        self._low = self._high = self._special = self._hull = None
+        self._array = array
+        self.norm = self.form = None
+        return self
+
+    @classmethod
     def uniform(cls, shape: Shape | None, format: Format, low: float, high: float, special: int = 0) -> Range:
         """One cell: every element lies in [low, high] or is one of the special values."""
         grid = coarse(shape) if shape is not None else ()
-        cells = counts(grid)
-        flags = np.full(cells, special, np.uint8) if special else None
-        return cls(format, shape, grid, np.full(cells, low, np.float64), np.full(cells, high, np.float64), flags)
+        if special or any(cuts is not None for cuts in grid):
+            cells = counts(grid)
+            flags = np.full(cells, special, np.uint8) if special else None
+            return cls(format, shape, grid, np.full(cells, low, np.float64), np.full(cells, high, np.float64), flags)
+        return cls._interval(format, shape, grid, float(low), float(high))
+
+    @classmethod
+    def _interval(cls, format: Format, shape: Shape | None, grid: Grid, low: float, high: float) -> Range:
+        """One cell of finite values as two numbers; the arrays are made when asked for."""
+        self = cls.__new__(cls)
+        self.format, self.shape, self.grid = format, shape, grid
+        self._low = self._high = self._special = self._array = None
+        self._hull = low, high
+        self.norm = self.form = None
+        return self
 
     @classmethod
     def elements(cls, format: Format, low: Array, high: Array, special: Flags | None = None) -> Range:
@@ -135,7 +164,7 @@ class Range:
 
     def with_ends(self, low: float, high: float) -> Range:
         """The same range with other bounds, where it has one cell."""
-        return Range(self.format, self.shape, self.grid, _filled(self.grid, low), _filled(self.grid, high))
+        return Range._interval(self.format, self.shape, self.grid, low, high)
 
     def rounded(self, low: Array, high: Array, hull: tuple[float, float]) -> Range:
         """Other bounds on the same grid, whose hull is known."""
@@ -164,7 +193,9 @@ class Range:
     def low(self) -> Array:
         """Lower ends of the finite values, one per cell; +inf where a cell holds no finite value."""
         if self._low is None:
-            assert self._array is not None
+            if self._array is None:
+                self._low, self._high = self._ends_as_arrays()
+                return self._low
             low = _as_bound(self._array, -np.inf)
             if low.size > CELL_BUDGET:
                 return low
@@ -175,7 +206,9 @@ class Range:
     def high(self) -> Array:
         """Upper ends of the finite values, one per cell; -inf where a cell holds no finite value."""
         if self._high is None:
-            assert self._array is not None
+            if self._array is None:
+                self._low, self._high = self._ends_as_arrays()
+                return self._high
             if self._low is not None and self._array.dtype.kind not in "iu":
                 self._high = self._low
                 return self._low
@@ -184,6 +217,10 @@ class Range:
                 return high
             self._high = high
         return self._high
+
+    def _ends_as_arrays(self) -> tuple[Array, Array]:
+        assert self._hull is not None
+        return _filled(self.grid, self._hull[0]), _filled(self.grid, self._hull[1])
 
     @property
     def special(self) -> Flags:
@@ -237,6 +274,17 @@ class Range:
         if low is not high and not (low.item() == high.item() if low.size == high.size == 1 else bool((low == high).all())):
             return None
         return expand_array(low, self.grid, self.sizes)
+
+    def interval(self) -> tuple[float, float] | None:
+        """The ends of a range that is one cell of finite values, no constant; else None."""
+        if self._array is not None or self._special is not None:
+            return None
+        if self._low is None:
+            return self._hull if self._hull is not None and self._hull[0] <= self._hull[1] else None
+        if self._low.size != 1 or self._high is None or self._high.size != 1:
+            return None
+        low, high = self.hull()
+        return (low, high) if low <= high else None
 
     def integers(self) -> npt.NDArray[np.int64] | None:
         """The elements as integers if all are known exactly, else None."""
@@ -329,10 +377,12 @@ class Range:
     def refine_fully(self, axis: int) -> Range:
         """The same range with one cell per element along one axis."""
         size = self.sizes[axis]
-        return self if size <= 1 else self.refine(axis, np.arange(size + 1, dtype=np.int64))
+        return self if size <= 1 else self.refine(axis, every(size))
 
     def smash(self, axes: Sequence[int] | None = None) -> Range:
         """One cell along these axes (all axes by default): the hull of the cells that are merged."""
+        if self._low is None and self._array is None:
+            return self
         axes = tuple(range(len(self.grid))) if axes is None else tuple(axes)
         axes = tuple(axis for axis in axes if self.cells[axis] > 1)
         if not axes:
@@ -345,7 +395,7 @@ class Range:
 
     def limit(self, budget: int = CELL_BUDGET) -> Range:
         """The same range with at most `budget` cells: the axes with most cells are merged first."""
-        if self._low is not None and self._low.size <= budget:
+        if self._array is None if self._low is None else self._low.size <= budget:
             return self
         result = self
         while int(np.prod(result.cells, dtype=np.int64)) > budget:

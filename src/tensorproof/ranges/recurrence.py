@@ -147,7 +147,7 @@ class Layer:
         if self.summarises and x.array is not None and is_large(x.array):
             sums = channels(x.array, (2,))
             row = direction
-            return Sums(Channels(sums.total[row], sums.error[row], sums.absolute[row], sums.norm[row]), size)
+            return Sums(Channels(sums.total[row], sums.error[row], sums.absolute[row]), size)
         part = element_at(x, 0, direction)
         if part.array is not None:
             point = part.low.T

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from tensorproof.formats import Array, Format
 from tensorproof.operators.table import RESULT, Call
 from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Range
-from tensorproof.ranges.weights import extent, is_large
+from tensorproof.ranges.weights import extent, is_large, signs
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 Numbers = npt.NDArray[Any]
@@ -159,9 +159,8 @@ def dot_product(
 def _signs(low: Numbers, high: Numbers, axis: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Whether all elements along an axis are >= 0, and whether all are <= 0; of a large constant, whether all elements are."""
     if low is high and is_large(low):
-        ends = extent(low)
+        up, down = signs(low)
         shape = tuple(1 if i == axis % low.ndim else n for i, n in enumerate(low.shape))
-        up, down = (False, False) if ends is None else (ends[0] >= 0.0, ends[1] <= 0.0)
         return np.broadcast_to(np.bool_(up), shape), np.broadcast_to(np.bool_(down), shape)
     return np.all(low >= 0, axis=axis, keepdims=True), np.all(high <= 0, axis=axis, keepdims=True)
 

@@ -33,7 +33,7 @@ Found = tuple[Array, ...]
 _Object = TypeVar("_Object")
 
 #: Written into every file: another number after any change to what is computed or how it is kept.
-VERSION = 1
+VERSION = 2
 #: Smaller constants are looked at anew each time: that is cheaper than to remember them.
 SMALLEST = 1 << 12
 #: The folder of the cache keeps at most this many bytes; the files that were used longest ago are deleted first.
@@ -85,7 +85,18 @@ class _Memory:
     offset: int = 0
 
 
+@dataclass(slots=True)
+class _Place:
+    """Where an array lies: a piece of memory, the bytes from its begin, and all that tells it from others there."""
+
+    array: weakref.ref[Numbers]
+    memory: _Memory
+    start: int
+    key: Any
+
+
 _memories: dict[int, _Memory] = {}
+_places: dict[int, _Place] = {}
 
 
 def cached(array: Numbers, what: str, compute: Callable[[], Found]) -> Found:
@@ -96,10 +107,9 @@ def cached(array: Numbers, what: str, compute: Callable[[], Found]) -> Found:
     """
     if array.size < SMALLEST:
         return compute()
-    owner = _owner(array)
-    memory = _memory_of(owner)
-    start = _address(array) - _address(owner)
-    key = what, start, array.shape, array.strides, array.dtype
+    place = _place_of(array)
+    memory = place.memory
+    key = what, place.key
     found = memory.found.get(key)
     if found is not None:
         return found
@@ -107,7 +117,7 @@ def cached(array: Numbers, what: str, compute: Callable[[], Found]) -> Found:
         found = memory.found[key] = compute()
         return found
     shelf = _shelf_of(memory.origin)
-    name = f"{what} {memory.offset + start} {array.shape} {array.strides} {array.dtype.name}"
+    name = f"{what} {memory.offset + place.start} {array.shape} {array.strides} {array.dtype.name}"
     found = shelf.get(name)
     if found is None:
         found = compute()
@@ -120,21 +130,19 @@ def remembered(array: Numbers, what: Any, compute: Callable[[], _Object]) -> _Ob
     """An object that depends on an array alone, computed once and kept in memory as long as the array lives."""
     if array.size < SMALLEST:
         return compute()
-    owner = _owner(array)
-    memory = _memory_of(owner)
-    key = what, _address(array) - _address(owner), array.shape, array.strides, array.dtype
-    known = memory.objects.get(key)
+    place = _place_of(array)
+    objects, key = place.memory.objects, (what, place.key)
+    known = objects.get(key)
     if known is None:
-        known = memory.objects[key] = compute()
+        known = objects[key] = compute()
     return known
 
 
 def placed(array: Numbers, origin: Origin | None, offset: int) -> Numbers:
     """The same array, of which is known that its bytes stand at this offset of a file."""
     if origin is not None and array.size >= SMALLEST:
-        owner = _owner(array)
-        memory = _memory_of(owner)
-        memory.origin, memory.offset = origin, offset - (_address(array) - _address(owner))
+        place = _place_of(array)
+        place.memory.origin, place.memory.offset = origin, offset - place.start
     return array
 
 
@@ -143,6 +151,19 @@ def _owner(array: Numbers) -> Numbers:
     while isinstance(base, np.ndarray):
         array, base = base, base.base
     return array
+
+
+def _place_of(array: Numbers) -> _Place:
+    number = id(array)
+    place = _places.get(number)
+    if place is None or place.array() is not array:
+        owner = _owner(array)
+        start = _address(array) - _address(owner)
+        key = start, array.shape, array.strides, array.dtype
+        # As with memories, the entry goes with the array.
+        reference = weakref.ref(array, lambda _: _places.pop(number, None))
+        place = _places[number] = _Place(reference, _memory_of(owner), start, key)
+    return place
 
 
 def _address(array: Numbers) -> int:

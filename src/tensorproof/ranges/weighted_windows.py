@@ -13,7 +13,7 @@ from tensorproof.errors import NotAnalysed
 from tensorproof.formats import Array
 from tensorproof.operators.table import Call
 from tensorproof.ranges.channel_windows import summarised_windows, uniform_windows
-from tensorproof.ranges.grid import Cuts, cell_sizes, union
+from tensorproof.ranges.grid import Cuts, cell_sizes, every, union
 from tensorproof.ranges.moving import moved
 from tensorproof.ranges.norm_products import convolution_norm, within_kernel_reach
 from tensorproof.ranges.partial_sums import Sums, report_sum
@@ -28,11 +28,6 @@ PRODUCT_BUDGET = 1 << 23
 COLUMN_BUDGET = 1 << 20
 #: Weights that are multiplied at a time.
 PRODUCT_BLOCK = 1 << 18
-
-
-def every(size: int) -> Cuts:
-    """One cell per element."""
-    return None if size == 1 else np.arange(size + 1, dtype=np.int64)
 
 
 def weighted_windows(
