@@ -12,21 +12,30 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
-from tensorproof.assumptions import Domain
 from tensorproof.checking import Analysis
 from tensorproof.confirm import witness
+from tensorproof.confirm.observing import (
+    Domains,
+    Watch,
+    can_be_fed,
+    constants_of,
+    domains_of,
+    is_floating,
+    legal_specials,
+    look,
+    not_finite,
+    special_values,
+    watches_of,
+)
 from tensorproof.confirm.sampling import Point, points
 from tensorproof.execute.bodies import watch_in_bodies
 from tensorproof.execute.instrument import instrumented, prefix, rounded
 from tensorproof.execute.worker import Worker, WorkerDied, WorkerError
-from tensorproof.findings import Finding, Reaches, Verdict
-from tensorproof.formats import FLOAT32, Format
+from tensorproof.findings import Finding
 from tensorproof.frontends.onnx_tensor import Tensors
-from tensorproof.graph import ABSENT, Model, Node
-from tensorproof.ranges.range import NEGATIVE_INFINITY, POSITIVE_INFINITY
+from tensorproof.graph import ABSENT, Model
 
 if TYPE_CHECKING:
     import onnx
@@ -39,27 +48,6 @@ LARGEST_WITNESS = 1 << 30
 
 #: The value that says, in a run, whether a node inside a body failed.
 FLAG = "tensorproof.failed"
-
-
-@dataclass(slots=True)
-class _Watch:
-    """A finding whose node is observed, and what the runs have shown of it."""
-
-    index: int
-    finding: Finding
-    node: Node
-    operands: tuple[str, ...]
-    results: tuple[str, ...]
-    in_body: bool = False
-    part: onnx.ModelProto | None = None
-    low: float = np.inf
-    high: float = -np.inf
-    point: Point | None = None
-    reaches: Reaches | None = None
-
-    def values(self) -> tuple[str, ...]:
-        at_operand = self.finding.rule.code in witness.SEEN_AT
-        return self.operands if at_operand else self.operands + self.results
 
 
 @dataclass(slots=True)
@@ -76,22 +64,22 @@ class QuickConfirm:
     notes: list[str] = field(default_factory=list[str])
 
     def __call__(self, model: Model, analysis: Analysis) -> Iterable[Finding]:
-        watches = list(self._watches(model, analysis))
-        unfed = [model.name_of(n) for n in model.graph.inputs if not _can_be_fed(model, n, analysis)]
+        watches = list(watches_of(model, analysis))
+        unfed = [model.name_of(n) for n in model.graph.inputs if not can_be_fed(model, n, analysis)]
         if watches and unfed:
             self.notes.append(f"not confirmed: input {unfed[0]!r} has no declared shape, or is not a tensor")
         elif watches:
             self._round_values(model, analysis)
-            domains = _domains(model, analysis)
+            domains = domains_of(model, analysis)
             free = tuple(model.name_of(n) for n in analysis.assumptions.weights)
-            legal = _legal_specials(model, analysis)
-            known = _constants(model, watches)
+            legal = legal_specials(model, analysis)
+            known = constants_of(model, watches)
             for group in _slices([w for w in watches if not w.in_body], model, analysis):
                 self._observe(group, domains, free, legal, known)
             self._observe_bodies(watches, model, analysis, domains, free)
             self._replay(watches, free)
             self._save(watches, free, legal)
-        settled = {w.index: _settle(w) for w in watches}
+        settled = {w.index: w.settled() for w in watches}
         return [settled.get(index, finding) for index, finding in enumerate(analysis.findings)]
 
     def _round_values(self, model: Model, analysis: Analysis) -> None:
@@ -109,21 +97,10 @@ class QuickConfirm:
                 "ONNX Runtime's CPU provider alone would keep chains of them in float32"
             )
 
-    def _watches(self, model: Model, analysis: Analysis) -> Iterable[_Watch]:
-        nodes = {node.name: node for node in model.graph.walk()}
-        inside = {node.number for node in nodes.values()} - {node.number for node in model.graph.nodes}
-        for index, finding in enumerate(analysis.findings):
-            node = nodes.get(finding.node)
-            if node is None or finding.consequence_of or not finding.rule.code.startswith(("NUM1", "NUM2")):
-                continue
-            operands = tuple(dict.fromkeys(model.name_of(n) for n in node.inputs if n != ABSENT))
-            results = tuple(model.name_of(n) for n in node.outputs if n != ABSENT)
-            yield _Watch(index, finding, node, operands, results, node.number in inside)
-
     def _observe(
         self,
-        group: Sequence[_Watch],
-        domains: Mapping[str, tuple[Domain, tuple[int, ...], Format]],
+        group: Sequence[Watch],
+        domains: Domains,
         free: Sequence[str],
         legal: Mapping[str, int],
         known: Mapping[str, npt.NDArray[Any]],
@@ -134,7 +111,7 @@ class QuickConfirm:
             # Everything of interest is an input: no run is needed to see it.
             for point in points(self.seed, domains, self.runs):
                 for watch in group:
-                    _look(watch, {**known, **point}, legal, point)
+                    _note(watch, {**known, **point}, legal, point)
             return
         model = prefix(self.proto, names, free)
         try:
@@ -143,7 +120,7 @@ class QuickConfirm:
                 for count, point in enumerate(points(self.seed, domains, self.runs)):
                     values = {**known, **point, **dict(zip(names, worker.run(handle, point)))}
                     for watch in group:
-                        _look(watch, values, legal, point)
+                        _note(watch, values, legal, point)
                     if self.progress is not None:
                         self.progress(count + 1)
         except WorkerDied as death:
@@ -153,10 +130,10 @@ class QuickConfirm:
 
     def _observe_bodies(
         self,
-        watches: Sequence[_Watch],
+        watches: Sequence[Watch],
         model: Model,
         analysis: Analysis,
-        domains: Mapping[str, tuple[Domain, tuple[int, ...], Format]],
+        domains: Domains,
         free: Sequence[str],
     ) -> None:
         """Findings inside the bodies of If, Loop and Scan: one flag each, led out of the body."""
@@ -164,7 +141,7 @@ class QuickConfirm:
             if not watch.in_body or not watch.results:
                 continue
             numbers = (*watch.node.inputs, *watch.node.outputs)
-            floating = frozenset(model.name_of(n) for n in numbers if n != ABSENT and _is_floating(analysis, n))
+            floating = frozenset(model.name_of(n) for n in numbers if n != ABSENT and is_floating(analysis, n))
             flagged = watch_in_bodies(self.proto, watch.results[0], floating, FLAG)
             if flagged is None or watch.results[0] not in floating:
                 continue
@@ -181,7 +158,7 @@ class QuickConfirm:
             except WorkerError as refusal:
                 self.notes.append(f"not confirmed, ONNX Runtime refuses the model: {refusal}")
 
-    def _replay(self, watches: Sequence[_Watch], free: Sequence[str]) -> None:
+    def _replay(self, watches: Sequence[Watch], free: Sequence[str]) -> None:
         """Where does the bad value go? The unmodified model is run on each witness."""
         failed = [w for w in watches if w.point is not None]
         if not failed:
@@ -197,7 +174,7 @@ class QuickConfirm:
                 if worker is None:
                     worker = Worker(time_limit=self.time_limit)
                     handle = worker.load(data, self.data_folder)
-                watch.reaches = "output" if any(map(_not_finite, worker.run(handle, watch.point))) else "nowhere"
+                watch.reaches = "output" if any(map(not_finite, worker.run(handle, watch.point))) else "nowhere"
                 if witness.SEEN_AT.get(watch.finding.rule.code) == "stop":
                     # The runtime went on: whatever the divisor was, this run did not fail.
                     watch.point = watch.reaches = None
@@ -210,7 +187,7 @@ class QuickConfirm:
         if worker is not None:
             worker.close()
 
-    def _save(self, watches: Sequence[_Watch], free: Sequence[str], legal: Mapping[str, int]) -> None:
+    def _save(self, watches: Sequence[Watch], free: Sequence[str], legal: Mapping[str, int]) -> None:
         if self.folder is None:
             return
         for watch in watches:
@@ -227,7 +204,7 @@ class QuickConfirm:
             part = prefix(self.proto, [n for n in names if n in produced], free)
             if not self._embedded(part):
                 continue
-            allowed = {name: _values(legal.get(name, 0)) for name in names}
+            allowed = {name: special_values(legal.get(name, 0)) for name in names}
             saved = witness.save(self.folder, watch.finding, watch.point, part, watch.operands, watch.results, allowed)
             watch.finding = replace(watch.finding, witness=saved)
 
@@ -246,42 +223,9 @@ class QuickConfirm:
         return True
 
 
-def _domains(model: Model, analysis: Analysis) -> dict[str, tuple[Domain, tuple[int, ...], Format]]:
-    """Everything that is sampled: the inputs, and the weights that are ranges."""
-    assumed = analysis.assumptions
-    found: dict[str, tuple[Domain, tuple[int, ...], Format]] = {}
-    for n, domain in assumed.inputs.items():
-        shape = assumed.shapes[n]
-        if shape is not None:
-            found[model.name_of(n)] = (domain, shape, model.values[n].format or FLOAT32)
-    for n, domain in assumed.weights.items():
-        found[model.name_of(n)] = (domain, model.constants[n].shape, model.values[n].format or FLOAT32)
-    return found
-
-
-def _is_floating(analysis: Analysis, number: int) -> bool:
-    summary = analysis.summaries.get(number)
-    return summary is not None and summary.format.is_float
-
-
-def _can_be_fed(model: Model, number: int, analysis: Analysis) -> bool:
-    value = model.values[number]
-    return value.container == "tensor" and analysis.assumptions.shapes[number] is not None
-
-
-def _legal_specials(model: Model, analysis: Analysis) -> dict[str, int]:
-    return {model.name_of(n): s.special for n, s in analysis.summaries.items() if s.special}
-
-
-def _constants(model: Model, watches: Iterable[_Watch]) -> dict[str, npt.NDArray[Any]]:
-    """Operands of watched nodes that are constants: known without a run."""
-    numbers = {n for w in watches for n in w.node.inputs if n in model.constants}
-    return {model.name_of(n): model.constants[n] for n in numbers}
-
-
-def _slices(watches: Sequence[_Watch], model: Model, analysis: Analysis) -> Iterable[list[_Watch]]:
+def _slices(watches: Sequence[Watch], model: Model, analysis: Analysis) -> Iterable[list[Watch]]:
     """Groups of findings whose values fit the memory of one session; those that may stop the process are alone."""
-    group: list[_Watch] = []
+    group: list[Watch] = []
     taken = 0
     for watch in watches:
         need = sum(_bytes(n, analysis) for n in (*watch.node.inputs, *watch.node.outputs) if n != ABSENT)
@@ -307,62 +251,6 @@ def _bytes(number: int, analysis: Analysis) -> int:
     return count * max(summary.format.bits // 8, 1)
 
 
-def _look(watch: _Watch, values: Mapping[str, Any], legal: Mapping[str, int], point: Point) -> None:
-    """What one run shows of a finding: the worst finite value, and whether the node failed."""
-    measured = watch.finding.operand
-    numbers = _numbers(values.get(measured))
-    if numbers is not None:
-        finite = numbers[np.isfinite(numbers)]
-        if finite.size:
-            watch.low, watch.high = min(watch.low, float(finite.min())), max(watch.high, float(finite.max()))
-    if watch.point is not None or any(_bad(values.get(name), legal.get(name, 0)) for name in watch.operands):
-        return
-    if watch.finding.rule.code in witness.SEEN_AT:
-        failed = numbers is not None and _outside(watch, numbers)
-    else:
-        failed = any(_bad(values.get(name), legal.get(name, 0)) for name in watch.results)
-    if failed:
+def _note(watch: Watch, values: Mapping[str, Any], legal: Mapping[str, int], point: Point) -> None:
+    if look(watch, values, legal) and watch.point is None:
         watch.point = point
-
-
-def _outside(watch: _Watch, numbers: npt.NDArray[np.float64]) -> bool:
-    if watch.finding.rule.code == "NUM107":
-        return bool((numbers == 0).any())
-    return bool((np.abs(numbers) >= 2.0**63).any())
-
-
-def _numbers(array: Any) -> npt.NDArray[np.float64] | None:
-    if array is None or not isinstance(array, np.ndarray) or array.dtype.kind not in "fiubV":
-        return None
-    return array.astype(np.float64)
-
-
-def _bad(array: Any, legal: int) -> bool:
-    """Whether an array holds a special value that is not a legal one."""
-    if array is None or not isinstance(array, np.ndarray) or array.dtype.kind not in "fV":
-        return False
-    numbers = array.astype(np.float64)
-    bad = np.isnan(numbers)
-    if not legal & POSITIVE_INFINITY:
-        bad |= numbers == np.inf
-    if not legal & NEGATIVE_INFINITY:
-        bad |= numbers == -np.inf
-    return bool(bad.any())
-
-
-def _not_finite(value: Any) -> bool:
-    if isinstance(value, list):
-        return any(_not_finite(v) for v in value)
-    return _bad(value, 0)
-
-
-def _values(flags: int) -> tuple[float, ...]:
-    return tuple(value for bit, value in ((POSITIVE_INFINITY, np.inf), (NEGATIVE_INFINITY, -np.inf)) if flags & bit)
-
-
-def _settle(watch: _Watch) -> Finding:
-    """The finding with what the runs have shown."""
-    reached = None if watch.low > watch.high else (watch.low, watch.high)
-    if watch.point is None:
-        return replace(watch.finding, reached=reached)
-    return replace(watch.finding, reached=reached, verdict=Verdict.CONFIRMED, reaches=watch.reaches)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from tensorproof.graph import Graph
+    from tensorproof.graph import Graph, Value
 
 
 class NotExecutable(TensorproofError):
@@ -37,7 +37,7 @@ class NotExecutable(TensorproofError):
 class Run:
     """What a meaning knows of its call: attributes, version, formats, and the state of the execution around it."""
 
-    __slots__ = ("attributes", "body", "formats", "generator", "operator", "outputs", "precision", "search", "torch", "version")
+    __slots__ = ("attributes", "body", "formats", "generator", "operator", "outputs", "precision", "search", "torch", "values", "version")
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class Run:
         search: bool,
         generator: torch.Generator,
         body: Callable[[Graph, Sequence[Any]], list[Any]],
+        values: Sequence[Value],
     ) -> None:
         import torch
 
@@ -68,6 +69,8 @@ class Run:
         self.generator = generator
         #: Runs a sub-graph on its inputs and gives its outputs.
         self.body = body
+        #: The values of the model by their numbers, as it declares them.
+        self.values = values
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """The value of an attribute, or the default."""
@@ -92,7 +95,8 @@ class Run:
         """`value`, with the derivative of `through` in a search."""
         if not self.search or not through.requires_grad:
             return value
-        return through + (value.to(through.dtype) - through).detach()
+        # Zero with a derivative: the value stays exact, however large `through` is, and where it is not finite.
+        return value.detach().to(through.dtype) + (through - through.detach()).nan_to_num(0.0)
 
     def whole(self, x: Tensor) -> Tensor:
         """A tensor of whole numbers with an integer dtype, as torch wants indices."""
@@ -121,6 +125,7 @@ class Run:
             search=self.search,
             generator=self.generator,
             body=self.body,
+            values=self.values,
         )
         return entry.concrete(step, *operands)
 
@@ -129,9 +134,14 @@ def torch_dtype(format: Format) -> torch.dtype:
     """The torch dtype that holds a format's numbers; NotExecutable if torch has none."""
     import torch
 
-    # Torch has hardly any arithmetic for wide integers without sign.
-    name = "int64" if format.name in ("uint16", "uint32", "uint64") else format.name
-    found = getattr(torch, name, None)
+    # Torch has hardly any arithmetic for wide integers without sign, and none for formats of less than a byte or float8.
+    if format.name in ("uint16", "uint32", "uint64"):
+        return torch.int64
+    if format.is_float and format.bits < 16:
+        return torch.float32
+    if format.is_integer and format.bits < 8:
+        return torch.int8 if format.low < 0 else torch.uint8
+    found = getattr(torch, format.name, None)
     if not isinstance(found, torch.dtype):
         raise NotExecutable(f"torch has no format {format.name}")
     return found

@@ -6,7 +6,7 @@ model: every node is run by the meaning that stands beside its operator's block.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +38,8 @@ class TorchGraph:
         self._generator = torch.Generator()
         self._constants: dict[int, Any] = {}
         self._plans: dict[frozenset[int], list[Node]] = {}
+        #: Called with a node, its operands and its results, each time that a node with one of these numbers was run.
+        self.observers: dict[int, Callable[[Node, Sequence[Any], Sequence[Any]], None]] = {}
 
     def tensor(self, array: npt.NDArray[Any], format: Format | None = None) -> Tensor:
         """An array as a tensor of the format that this graph computes in."""
@@ -114,9 +116,14 @@ class TorchGraph:
             search=self.search,
             generator=self._generator,
             body=body,
+            values=self.model.values,
         )
-        results = entry.concrete(run, *(self._read(number, values) for number in node.inputs))
-        several = results if isinstance(results, tuple) else (results,)
+        operands = [self._read(number, values) for number in node.inputs]
+        results = entry.concrete(run, *operands)
+        several: Sequence[Any] = results if isinstance(results, tuple) else (results,)
+        observer = self.observers.get(node.number)
+        if observer is not None:
+            observer(node, operands, several)
         values.update((number, result) for number, result in zip(node.outputs, several) if number != ABSENT)
 
 

@@ -16,6 +16,17 @@ Sums grow with the size of the tensor; in float16 a dot product of 1024 terms of
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorproof.rules.rule import Rule
 
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
+
 ACCUMULATION_OVERFLOW = Rule("NUM203", "accumulation-overflow", __doc__ or "", severity="error", linear=True)
+
+
+@ACCUMULATION_OVERFLOW.objective
+def _(place: Place) -> Tensor:
+    return place.beyond(place.result, place.limit)

@@ -15,6 +15,17 @@ float16 ends at 65504: squares of 256 do not fit.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorproof.rules.rule import Rule
 
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
+
 ARITHMETIC_OVERFLOW = Rule("NUM202", "arithmetic-overflow", __doc__ or "", severity="error", linear=True)
+
+
+@ARITHMETIC_OVERFLOW.objective
+def _(place: Place) -> Tensor:
+    return place.beyond(place.result, place.limit)

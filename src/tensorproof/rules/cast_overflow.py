@@ -16,6 +16,17 @@ without infinity).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorproof.rules.rule import Rule
 
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
+
 CAST_OVERFLOW = Rule("NUM204", "cast-overflow", __doc__ or "", severity="error")
+
+
+@CAST_OVERFLOW.objective
+def _(place: Place) -> Tensor:
+    return place.beyond(place.operand, place.limit)

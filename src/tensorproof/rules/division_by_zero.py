@@ -15,6 +15,17 @@ Standard deviations, norms, sums of masks and counts are zero on constant, zero 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorproof.rules.rule import Rule
 
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
+
 DIVISION_BY_ZERO = Rule("NUM103", "division-by-zero", __doc__ or "", severity="error")
+
+
+@DIVISION_BY_ZERO.objective
+def _(place: Place) -> Tensor:
+    return place.zero(place.operand)

@@ -16,6 +16,20 @@ Infinity divided by infinity, or minus infinity, is NaN one operator later.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorproof.rules.rule import Rule
 
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
+
 EXPONENTIAL_OVERFLOW = Rule("NUM201", "exponential-overflow", __doc__ or "", severity="error")
+
+
+@EXPONENTIAL_OVERFLOW.objective
+def _(place: Place) -> Tensor:
+    """The exponent, where the operator is an exponential; its result may leave float64 long before the search ends."""
+    if place.op == "Exp":
+        return -place.operand
+    return -place.operand.abs() if place.op in ("Sinh", "Cosh") else place.beyond(place.result, place.limit)

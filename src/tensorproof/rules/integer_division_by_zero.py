@@ -16,6 +16,17 @@ A server that dies on one request is worse than one that returns NaN.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorproof.rules.rule import Rule
 
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
+
 INTEGER_DIVISION_BY_ZERO = Rule("NUM107", "integer-division-by-zero", __doc__ or "", severity="error")
+
+
+@INTEGER_DIVISION_BY_ZERO.objective
+def _(place: Place) -> Tensor:
+    return place.zero(place.operand)

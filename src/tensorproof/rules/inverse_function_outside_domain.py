@@ -16,6 +16,18 @@ A cosine similarity leaves [-1, 1] by one rounding error.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorproof.rules.rule import Rule
 
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
+
 INVERSE_OUTSIDE_DOMAIN = Rule("NUM105", "inverse-function-outside-domain", __doc__ or "", severity="error")
+
+
+@INVERSE_OUTSIDE_DOMAIN.objective
+def _(place: Place) -> Tensor:
+    x = place.operand
+    return place.below(x - 1.0 if place.op == "Acosh" else 1.0 - x.abs())

@@ -19,6 +19,18 @@ log(1 - p) fails) above 16.7.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorproof.rules.rule import Rule
 
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
+
 LOG_OF_NONPOSITIVE = Rule("NUM101", "log-of-nonpositive", __doc__ or "", severity="error")
+
+
+@LOG_OF_NONPOSITIVE.objective
+def _(place: Place) -> Tensor:
+    """The operand itself; the sum inside of ReduceLogSum, by the exponential of its logarithm."""
+    return place.below(place.result.exp() if place.op.startswith("ReduceLog") else place.operand)

@@ -18,6 +18,18 @@ Padding rows of a batch are masked entirely, and their NaN reaches every weight 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorproof.rules.rule import Rule
 
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
+
 MASKED_SOFTMAX = Rule("NUM108", "masked-softmax", __doc__ or "", severity="error")
+
+
+@MASKED_SOFTMAX.objective
+def _(place: Place) -> Tensor:
+    """The largest entry of each row: it has to be -inf."""
+    return place.operand.amax(dim=place.attributes.get("axis", -1)) if place.operand.ndim else place.operand

@@ -15,6 +15,17 @@ The period is often an input or a learned value.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorproof.rules.rule import Rule
 
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
+
 MODULO_BY_ZERO = Rule("NUM106", "modulo-by-zero", __doc__ or "", severity="error")
+
+
+@MODULO_BY_ZERO.objective
+def _(place: Place) -> Tensor:
+    return place.zero(place.operand)

@@ -15,6 +15,20 @@ The base is often a difference or a network's output, whose sign nothing guarant
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorproof.rules.rule import Rule
 
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
+
 POWER_OUTSIDE_DOMAIN = Rule("NUM104", "power-outside-domain", __doc__ or "", severity="error")
+
+
+@POWER_OUTSIDE_DOMAIN.objective
+def _(place: Place) -> Tensor:
+    """A base below zero where the exponent has a fraction, a base of zero where it is negative."""
+    base, exponent = place.torch.broadcast_tensors(place.operands[0], place.operands[1])
+    whole = exponent == exponent.round()
+    return place.torch.where(whole, place.torch.where(exponent < 0, place.zero(base), place.far(base)), place.below(base))

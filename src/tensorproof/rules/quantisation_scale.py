@@ -16,6 +16,17 @@ Dynamic scales are max - min of the data, which is zero for a constant tensor.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorproof.rules.rule import Rule
 
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
+
 QUANTISATION_SCALE = Rule("NUM113", "quantisation-scale", __doc__ or "", severity="error")
+
+
+@QUANTISATION_SCALE.objective
+def _(place: Place) -> Tensor:
+    return place.zero(place.operand)

@@ -15,6 +15,17 @@ Runtimes raise, or try to allocate without end.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorproof.rules.rule import Rule
 
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
+
 RANGE_STEP_OF_ZERO = Rule("NUM111", "range-step-of-zero", __doc__ or "", severity="error")
+
+
+@RANGE_STEP_OF_ZERO.objective
+def _(place: Place) -> Tensor:
+    return place.zero(place.operand)

@@ -1,11 +1,19 @@
-"""`Rule`: a hazard as the user sees it, with a code, a name and a page."""
+"""`Rule`: a hazard as the user sees it, with a code, a name and a page, and what a search has to make small to reach it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
 
 Severity = Literal["error", "warning", "note"]
+Objective = Callable[["Place"], "Tensor | None"]
+
+_OBJECTIVES: dict[str, Objective] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +29,16 @@ class Rule:
     page: str = field(repr=False)
     severity: Severity = "error"
     linear: bool = False
+
+    def objective(self, function: Objective) -> Objective:
+        """Declare what a search makes small: a number for every element that may fail, None where nothing leads there."""
+        _OBJECTIVES[self.code] = function
+        return function
+
+    @property
+    def sought(self) -> Objective | None:
+        """The declared objective, None for rules that no input decides."""
+        return _OBJECTIVES.get(self.code)
 
     @property
     def summary(self) -> str:

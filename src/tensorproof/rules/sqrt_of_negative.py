@@ -15,6 +15,17 @@ A variance computed as E[x^2] - E[x]^2 cancels and comes out slightly negative o
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorproof.rules.rule import Rule
 
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
+
 SQRT_OF_NEGATIVE = Rule("NUM102", "sqrt-of-negative", __doc__ or "", severity="error")
+
+
+@SQRT_OF_NEGATIVE.objective
+def _(place: Place) -> Tensor:
+    return place.below(place.operand)

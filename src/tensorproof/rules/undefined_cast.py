@@ -16,6 +16,17 @@ The garbage is then used as an index.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorproof.rules.rule import Rule
 
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
+
 UNDEFINED_CAST = Rule("NUM116", "undefined-cast", __doc__ or "", severity="warning")
+
+
+@UNDEFINED_CAST.objective
+def _(place: Place) -> Tensor:
+    return place.beyond(place.operand, 2.0**63)

@@ -16,6 +16,17 @@ One batch whose labels are all padding is enough.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorproof.rules.rule import Rule
 
+if TYPE_CHECKING:
+    from tensorproof.confirm.place import Place
+    from tensorproof.execute.meaning import Tensor
+
 ZERO_TOTAL_WEIGHT = Rule("NUM112", "zero-total-weight", __doc__ or "", severity="error")
+
+
+@ZERO_TOTAL_WEIGHT.objective
+def _(place: Place) -> Tensor:
+    return place.zero(place.operand.sum())
