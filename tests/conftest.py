@@ -16,6 +16,7 @@ BUDGETS = {
     "robustness": 120,
     "defects": 60,
     "checking": 60,
+    "confirm": 120,
     "control flow": 120,
     "recurrent": 90,
     "refinement": 300,
@@ -33,6 +34,7 @@ BUDGETS = {
     "weights": 60,
     "idioms": 200,
     "idiom forms": 240,
+    "zoo": 180,
 }
 
 # Tests leave nothing behind in the user's cache.

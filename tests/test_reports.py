@@ -79,7 +79,7 @@ def sample() -> Report:
             TrailStep("z", "Gemm", -math.inf, math.inf),
             TrailStep("p", "Softmax", 0.0, 1.0),
         ),
-        witness=Witness("out dir/w.npz", "out dir/w.py"),
+        witness=Witness("out dir/w.npz", "out dir/test_w.py"),
     )
     consequence = finding(
         "NUM103",
@@ -304,7 +304,7 @@ NUM101 confirmed  log-of-nonpositive
   reaches   output
   trail     x input [-100, 100] -> z Gemm [-inf, inf] -> p Softmax [0, 1]
   witness   out dir/w.npz
-  replay    python 'out dir/w.py'
+  replay    python 'out dir/test_w.py'
   then      NUM103 possible (note)  Div /loss/Div [-inf, 0]
 
 NUM203 possible  accumulation-overflow
@@ -560,7 +560,7 @@ def test_github_commands(source_root: Path) -> None:
     assert lines[0] == (
         "::error file=model.py,line=2,title=NUM101 log-of-nonpositive (confirmed)::Logarithm of zero or of a negative "
         "number: p of Log lies in [0, 1]; node /loss/Log of models/net.onnx; real runs reached [0, 0.75]; "
-        "replay with python out dir/w.py"
+        "replay with python out dir/test_w.py"
     )
     kinds = [line.split(" ")[0] for line in lines]
     assert kinds == ["::error", "::warning", "::warning", "::notice", "::notice", "::notice"]

@@ -11,7 +11,7 @@ Importing the package loads no framework; each is imported when it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Finding", "Report", "Verdict", "__version__", "check"]
+__all__ = ["Finding", "Report", "Verdict", "__version__", "check", "find_witnesses"]
 
 
 def __getattr__(name: str) -> Any:
@@ -63,58 +63,92 @@ def check(
     expand) and `values` (interval, affine) choose what that first pass keeps. Without `cache`, summaries of weights are
     neither read from nor written to the user's cache folder.
     """
-    from tensorproof.assumptions import Declarations, domain_from_json
-    from tensorproof.checking import check as check_model
     from tensorproof.confirm.quick import QuickConfirm
-    from tensorproof.frontends.onnx_file import from_proto
-    from tensorproof.frontends.onnx_precision import converted, find_precision
-    from tensorproof.frontends.reading import read_onnx
-    from tensorproof.ranges import weight_cache
-    from tensorproof.ranges.abstraction import chosen
-    from tensorproof.refine.driver import checked_effort
-    from tensorproof.targets import find_target
+    from tensorproof.preparing import Prepared
 
-    runtime = find_target(target)
-    abstraction = chosen(tensors, values)
-    checked_effort(effort)
-    weight_cache.use_cache(weight_cache.default_folder() if cache else None)
-    path = str(model) if isinstance(model, str | Path) else None
-    proto = read_onnx(model) if isinstance(model, str | Path) else model
-    changes: dict[str, str] = {}
-    if precision is not None:
-        proto, changes = converted(proto, find_precision(precision), path=path)
-    graph = from_proto(proto, path=path)
-    for number, value in enumerate(graph.values):
-        if value.name in changes and number in graph.constants:
-            graph.conversions[number] = changes[value.name]
-    declared = Declarations(
-        {name: domain_from_json(value, name) for name, value in (ranges or {}).items()},
-        {name: (size, size) if isinstance(size, int) else size for name, size in (dims or {}).items()},
-        weights,
-        samples,
+    prepared = Prepared.of(
+        model,
+        ranges=ranges,
+        dims=dims,
+        weights=weights,
+        samples=samples,
+        target=target,
+        precision=precision,
+        effort=effort,
+        tensors=tensors,
+        values=values,
+        cache=cache,
     )
     confirming = None
     if confirm:
         confirming = QuickConfirm(
-            proto,
+            prepared.proto,
             seed=seed,
             runs=runs,
             time_limit=budget,
             folder=None if witnesses is None else Path(witnesses),
-            data_folder=None if path is None else str(Path(path).resolve().parent),
+            data_folder=prepared.data_folder,
             progress=None if progress is None else lambda done: progress("confirm", done),
         )
-    report = check_model(
-        graph,
-        declared,
-        runtime,
+    return prepared.checked(confirming, progress=progress)
+
+
+def find_witnesses(
+    model: str | Path | onnx.ModelProto,
+    *,
+    ranges: Mapping[str, Any] | None = None,
+    dims: Mapping[str, int | tuple[int, int]] | None = None,
+    weights: str = "fixed",
+    samples: str | None = None,
+    target: str = "onnxruntime-cpu",
+    precision: str | None = None,
+    effort: int = 1,
+    cache: bool = True,
+    nodes: Sequence[str] = (),
+    seed: int = 0,
+    evaluations: int = 600,
+    method: str = "full",
+    budget: float | None = None,
+    shrink: bool = True,
+    witnesses: str | Path | None = None,
+    progress: Callable[[str, int], None] | None = None,
+    search_progress: Callable[[str, int, float], None] | None = None,
+) -> Report:
+    """Check an ONNX model, and search a failing input for every possible finding (of `nodes`: names or patterns).
+
+    A finding is confirmed when its node failed in ONNX Runtime; its witness is made plain (`shrink`) and saved in the folder
+    `witnesses`, if one is given. What the search does not reach is looked at again by the refinements of the highest effort.
+
+    `evaluations` bounds the search of each finding, `budget` the seconds of all of them. `method` is `full`, or one of the
+    baselines: `gradient` (one descent from one start) and `random` (samples alone). Without the extra `torch` samples are all.
+    """
+    from tensorproof.confirm.full import FullConfirm
+    from tensorproof.confirm.search import Budget, checked_method
+    from tensorproof.preparing import Prepared
+
+    chosen = checked_method(method)
+    prepared = Prepared.of(
+        model,
+        ranges=ranges,
+        dims=dims,
+        weights=weights,
+        samples=samples,
+        target=target,
         precision=precision,
         effort=effort,
-        abstraction=abstraction,
-        confirm=confirming,
-        progress=progress,
+        cache=cache,
     )
-    weight_cache.save()
-    if confirming is not None and confirming.notes:
-        report.assumptions["confirm"] = sorted(set(confirming.notes))
-    return report
+    confirming = FullConfirm(
+        prepared.proto,
+        seed=seed,
+        runs=33 if chosen == "full" else 0,
+        time_limit=budget,
+        folder=None if witnesses is None else Path(witnesses),
+        data_folder=prepared.data_folder,
+        progress=None if progress is None else lambda done: progress("confirm", done),
+        nodes=tuple(nodes),
+        budget=Budget(seed, evaluations, chosen),
+        shrink=shrink,
+        search_progress=search_progress,
+    )
+    return prepared.checked(confirming, progress=progress, insist=True)

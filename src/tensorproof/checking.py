@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tensorproof.assumptions import Assumptions, Declarations, resolve
 from tensorproof.collector import patient_collector
 from tensorproof.errors import ModelError
-from tensorproof.findings import Coverage, Finding, Location, Report, TrailStep, Unanalysed
+from tensorproof.findings import Coverage, Finding, Location, Report, TrailStep, Unanalysed, Verdict
 from tensorproof.formats import FLOAT32, Format
 from tensorproof.graph import ABSENT, Model, Node
 from tensorproof.operators.table import RESULT, Hazard, find_operator
@@ -26,7 +26,7 @@ from tensorproof.ranges.propagate import Flow, RangedGraph, Record, Roots, Summa
 from tensorproof.ranges.range import NAN, Range
 from tensorproof.ranges.weights import is_large, survey
 from tensorproof.refine.alarms import elements
-from tensorproof.refine.driver import DEFAULT_EFFORT, propagate_refined
+from tensorproof.refine.driver import DEFAULT_EFFORT, EFFORTS, propagate_refined
 from tensorproof.rules.constant_not_finite import CONSTANT_NOT_FINITE
 from tensorproof.rules.constant_overflow import CONSTANT_OVERFLOW
 from tensorproof.rules.rule import Rule
@@ -89,11 +89,12 @@ def check(
     abstraction: Abstraction = FIRST_PASS,
     confirm: Callable[[Model, Analysis], Iterable[Finding]] | None = None,
     progress: Callable[[str, int], None] | None = None,
+    insist: bool = False,
 ) -> Report:
     """Check one model under every declared combination of dimension sizes.
 
     `confirm` turns possible findings into confirmed ones where it can (`tensorproof.confirm.quick`); without it the report
-    is static.
+    is static. With `insist`, what it leaves possible is looked at again with the highest effort.
     """
     started = time.perf_counter()
     combinations, remarks = resolve(model, declared)
@@ -102,10 +103,16 @@ def check(
         analyses.append(analyse(model, assumptions, target, effort=effort, abstraction=abstraction, progress=progress))
     scanned = time.perf_counter()
     found: list[tuple[Finding, ...]] = []
-    for analysis in analyses:
+    for index, analysis in enumerate(analyses):
         findings = analysis.findings
         if confirm is not None:
             findings = tuple(confirm(model, analysis))
+        if insist and effort < EFFORTS[-1] and any(_is_open(finding) for finding in findings):
+            analyses[index] = stronger = analyse(
+                model, analysis.assumptions, target, effort=EFFORTS[-1], abstraction=abstraction, progress=progress
+            )
+            left = {(f.rule.code, f.node, f.operand) for f in stronger.findings}
+            findings = tuple(f for f in findings if not _is_open(f) or (f.rule.code, f.node, f.operand) in left)
         found.append(findings)
     merged = _merge_findings(found)
     last = analyses[-1]
@@ -142,6 +149,10 @@ def check(
         proven_by=proven_by,
         times={"ranges": scanned - started, "confirm": time.perf_counter() - scanned},
     )
+
+
+def _is_open(finding: Finding) -> bool:
+    return finding.verdict is Verdict.POSSIBLE and finding.rule.severity == "error"
 
 
 def _merge_findings(found: Iterable[tuple[Finding, ...]]) -> tuple[Finding, ...]:

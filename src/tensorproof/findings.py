@@ -46,7 +46,7 @@ class TrailStep:
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """Concrete inputs that were run and failed: the arrays, and a script that replays them with the runtime alone."""
+    """Concrete inputs that were run and failed: the arrays, and a test file (or program) that replays them."""
 
     arrays: str
     script: str

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorproof.errors import ModelError
 from tensorproof.execute.meaning import NotExecutable
 from tensorproof.execute.torch_graph import TorchGraph
 from tensorproof.formats import Format, of_dtype
@@ -26,14 +27,53 @@ NOT_COMPARED = {
     "RandomUniformLike",
 }
 
+#: Cases of operators that are random in this use only.
+RANDOM_CASES = {f"test_training_dropout{rest}" for rest in ("", "_mask", "_default", "_default_mask")}
+
+#: Cases with a mean so far from zero that sums differ visibly by their order, and by how much.
+ROUNDING = {
+    "layer-mean-10000": 5e-3,
+    "layer-mean-1e+06": 0.5,
+    "instance-mean-60000": 0.05,
+    "group-mean-50": 1e-3,
+    "batch-mean-6e4": 5e-3,
+    "mvn-mean-50": 1e-3,
+}
+
+#: Cases of the standard whose expected values are written with four digits.
+FOUR_DIGITS = {
+    "test_averagepool_2d_ceil_last_window_starts_on_pad",
+    "test_gridsample_bicubic",
+    "test_roialign_aligned_false",
+    "test_roialign_aligned_true",
+}
+
+#: Cases that the standard's evaluator computes otherwise than ONNX Runtime, which meanings follow.
+AS_IN_RUNTIME = {
+    "grid_sample_cubic_border_0",
+    "grid_sample_cubic_border_1",
+    "resize_cubic_align_corners_0.6_reference",
+    "resize_cubic_tf_crop_and_resize_0.6_reference",
+    "resize_linear_align_corners_0.6_reference",
+    "resize_linear_tf_crop_and_resize_0.6_reference",
+    "test_maxunpool_export_with_output_shape",
+    "test_resize_downsample_scales_cubic_align_corners",
+    "test_resize_downsample_scales_linear_align_corners",
+}
+
 
 def run_meaning(case: Seed, *, precision: Format | None = None, search: bool = False) -> tuple[str, str]:
     """`passed`, `wrong` or `missing` (no meaning, or not for this use), with the detail."""
-    model = from_proto(case.model)
+    import torch
+
+    try:
+        model = from_proto(case.model)
+    except ModelError as reason:  # older than what is read
+        return "missing", str(reason)
     missing = [n.label for n in model.graph.walk() if (e := find_operator(n.domain, n.op)) is None or e.concrete is None]
     if missing:
         return "missing", f"no meaning of {missing[0]}"
-    expected = case.outputs or _computed(case)
+    expected = _computed(case) if case.name in AS_IN_RUNTIME else case.outputs or _computed(case)
     if expected is None:
         return "missing", "no oracle computes this case"
     graph = TorchGraph(model, precision=precision, search=search)
@@ -47,6 +87,9 @@ def run_meaning(case: Seed, *, precision: Format | None = None, search: bool = F
     except Exception as error:
         return "wrong", f"{type(error).__name__}: {str(error)[:300]}"
     for number, wanted in zip(model.graph.outputs, expected):
+        if model.values[number].container == "optional" and isinstance(values[number], torch.Tensor):
+            # onnx.reference wraps the value of an Optional node into a list of one.
+            wanted = wanted[0] if isinstance(wanted, list) and len(wanted) == 1 else wanted
         problem = _difference(values[number], wanted, case, precision)
         if problem:
             return "wrong", f"{model.name_of(number)}: {problem}"
@@ -60,7 +103,7 @@ def _fed(graph: TorchGraph, value: Any, format: Format | None) -> Any:
 
 
 def _computed(case: Seed) -> Sequence[Any] | None:
-    oracle = runtime_oracle if case.oracle == "runtime" else reference_oracle
+    oracle = runtime_oracle if case.oracle == "runtime" or case.name in AS_IN_RUNTIME else reference_oracle
     try:
         return oracle(case.model)(case.inputs)
     except Exception:  # the oracle does not know the operator
@@ -81,16 +124,18 @@ def _difference(found: Any, wanted: Any, case: Seed, precision: Format | None) -
         return f"no tensor but {type(found).__name__}"
     if tuple(found.shape) != wanted.shape:
         return f"shape {tuple(found.shape)}, expected {wanted.shape}"
-    if case.operator in NOT_COMPARED:
+    if case.operator in NOT_COMPARED or case.name in RANDOM_CASES:
         return None
+    digits = of_dtype(wanted.dtype).digits if wanted.dtype.kind != "c" else 24
     if wanted.dtype.kind == "c":
         numbers = found.detach().resolve_conj().numpy()
     else:
         numbers = found.detach().to(torch.float64).numpy()
         wanted = wanted.astype(np.float64)
-    digits = of_dtype(np.asarray(wanted).dtype).digits if wanted.dtype.kind != "c" else 24
     narrow = min((of_dtype(np.asarray(x).dtype).digits or 53 for x in case.inputs if _is_floating(x)), default=24)
-    tolerance = max(2.0 ** -(min(digits or 24, narrow) - 4), 2e-5)
+    own = next((error for name, error in ROUNDING.items() if case.name.startswith(name)), 2e-5)
+    own = 5e-4 if case.name in FOUR_DIGITS else own
+    tolerance = max(2.0 ** -(min(digits or 24, narrow) - 4), own)
     scale = np.abs(wanted[np.isfinite(wanted)]).max(initial=1e-3)
     if np.allclose(numbers, wanted, rtol=tolerance, atol=tolerance * min(float(scale), 1.0), equal_nan=True):
         return None

@@ -21,7 +21,7 @@ class Place:
     The measures are made for gradients: by its logarithm, a probability of 1e-20 is as easily made smaller as one of 0.1.
     """
 
-    __slots__ = ("attributes", "index", "limit", "op", "operands", "results", "torch")
+    __slots__ = ("attributes", "index", "limit", "op", "operands", "results", "seeks_zero", "torch")
 
     def __init__(
         self,
@@ -42,6 +42,8 @@ class Place:
         self.index = index
         #: The largest number of the format in which the result is held.
         self.limit = limit
+        #: Whether an objective asked for numbers that are exactly zero.
+        self.seeks_zero = False
 
     @property
     def operand(self) -> Tensor:
@@ -60,6 +62,7 @@ class Place:
 
     def zero(self, x: Tensor) -> Tensor:
         """Falls as x goes to zero from either side."""
+        self.seeks_zero = True
         return self.below(x.abs())
 
     def beyond(self, x: Tensor, limit: float) -> Tensor:

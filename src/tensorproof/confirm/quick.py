@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from tensorproof.confirm.observing import (
     watches_of,
 )
 from tensorproof.confirm.sampling import Point, points
+from tensorproof.confirm.witness import FLAG
 from tensorproof.execute.bodies import watch_in_bodies
 from tensorproof.execute.instrument import instrumented, prefix, rounded
 from tensorproof.execute.worker import Worker, WorkerDied, WorkerError
@@ -46,9 +48,6 @@ SLICE_BYTES = 256 << 20
 #: The part of a model that a witness needs is saved if its external data takes no more than this.
 LARGEST_WITNESS = 1 << 30
 
-#: The value that says, in a run, whether a node inside a body failed.
-FLAG = "tensorproof.failed"
-
 
 @dataclass(slots=True)
 class QuickConfirm:
@@ -61,10 +60,12 @@ class QuickConfirm:
     folder: Path | None = None
     data_folder: str | None = None
     progress: Callable[[int], None] | None = None
+    #: Names or patterns of the nodes that are tried; all, if there is none.
+    nodes: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list[str])
 
     def __call__(self, model: Model, analysis: Analysis) -> Iterable[Finding]:
-        watches = list(watches_of(model, analysis))
+        watches = [w for w in watches_of(model, analysis) if self._is_chosen(w)]
         unfed = [model.name_of(n) for n in model.graph.inputs if not can_be_fed(model, n, analysis)]
         if watches and unfed:
             self.notes.append(f"not confirmed: input {unfed[0]!r} has no declared shape, or is not a tensor")
@@ -77,10 +78,19 @@ class QuickConfirm:
             for group in _slices([w for w in watches if not w.in_body], model, analysis):
                 self._observe(group, domains, free, legal, known)
             self._observe_bodies(watches, model, analysis, domains, free)
+            self._look_further(watches, model, analysis, domains, free)
             self._replay(watches, free)
-            self._save(watches, free, legal)
+            self._save(watches, free, legal, Path(model.path).name if model.path else model.name)
         settled = {w.index: w.settled() for w in watches}
         return [settled.get(index, finding) for index, finding in enumerate(analysis.findings)]
+
+    def _is_chosen(self, watch: Watch) -> bool:
+        return not self.nodes or any(fnmatchcase(watch.finding.node, pattern) for pattern in self.nodes)
+
+    def _look_further(
+        self, watches: Sequence[Watch], model: Model, analysis: Analysis, domains: Domains, free: Sequence[str]
+    ) -> None:
+        """What a search that is not quick does about findings that no sample confirmed."""
 
     def _round_values(self, model: Model, analysis: Analysis) -> None:
         """Make the runtime round every 16-bit value, as the model says, before anything is observed."""
@@ -187,7 +197,7 @@ class QuickConfirm:
         if worker is not None:
             worker.close()
 
-    def _save(self, watches: Sequence[Watch], free: Sequence[str], legal: Mapping[str, int]) -> None:
+    def _save(self, watches: Sequence[Watch], free: Sequence[str], legal: Mapping[str, int], model_name: str) -> None:
         if self.folder is None:
             return
         for watch in watches:
@@ -196,7 +206,7 @@ class QuickConfirm:
             if watch.part is not None:
                 if not self._embedded(watch.part):
                     continue
-                saved = witness.save(self.folder, watch.finding, watch.point, watch.part, (), (FLAG,), {})
+                saved = witness.save(self.folder, watch.finding, watch.point, watch.part, (), (FLAG,), {}, model_name=model_name)
                 watch.finding = replace(watch.finding, witness=saved)
                 continue
             names = list(dict.fromkeys(watch.operands + watch.results))
@@ -205,7 +215,9 @@ class QuickConfirm:
             if not self._embedded(part):
                 continue
             allowed = {name: special_values(legal.get(name, 0)) for name in names}
-            saved = witness.save(self.folder, watch.finding, watch.point, part, watch.operands, watch.results, allowed)
+            saved = witness.save(
+                self.folder, watch.finding, watch.point, part, watch.operands, watch.results, allowed, model_name=model_name
+            )
             watch.finding = replace(watch.finding, witness=saved)
 
     def _embedded(self, part: onnx.ModelProto) -> bool:

@@ -25,7 +25,7 @@ def sample(rng: np.random.Generator, domain: Domain, shape: tuple[int, ...], for
         return np.zeros(shape, format.dtype)
     match domain.kind:
         case "values":
-            numbers = rng.choice(np.array(domain.values), shape)
+            numbers = _listed(rng, np.array(domain.values, np.float64), shape, tactic)
         case "one-hot":
             numbers = _one_hot(rng, shape, domain.axis)
         case "simplex":
@@ -98,6 +98,21 @@ def _box(rng: np.random.Generator, domain: Domain, shape: tuple[int, ...], forma
             return _between(low, high, rng.random(shape))
 
 
+def _listed(rng: np.random.Generator, values: Array, shape: tuple[int, ...], tactic: str) -> Array:
+    """Elements out of a list: all alike, or each by itself."""
+    match tactic:
+        case "low":
+            return np.full(shape, values.min())
+        case "high":
+            return np.full(shape, values.max())
+        case "zero":
+            return np.full(shape, values[np.abs(values).argmin()])
+        case "constant":
+            return np.full(shape, rng.choice(values))
+        case _:
+            return rng.choice(values, shape)
+
+
 def _between(low: Any, high: Any, share: Any) -> Array:
     """low + share * (high - low) without overflow."""
     return low * (1.0 - share) + high * share
@@ -133,9 +148,11 @@ def points(
     seed: int,
     domains: Mapping[str, tuple[Domain, tuple[int, ...], Format]],
     count: int,
+    *,
+    first: int = 0,
 ) -> Iterator[Point]:
-    """`count` points of the box. The k-th depends on the seed and k alone, so that a shorter search is a prefix of it."""
-    for number in range(count):
+    """Points of the box, from number `first` to before `count`. Each depends on the seed and its number alone."""
+    for number in range(first, count):
         rng = np.random.default_rng([seed, number])
         together = TACTICS[number % len(TACTICS)]
         # The first rounds use one tactic for all inputs; later ones mix them.

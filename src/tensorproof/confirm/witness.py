@@ -1,13 +1,14 @@
-"""Witnesses on disk: the arrays, the part of the model that fails, and a script that replays both.
+"""Witnesses on disk: the arrays, the part of the model that fails, and a test file that replays both.
 
-The script needs onnxruntime and numpy alone. Names of nodes and tensors are data from the model file: they enter the script
-as Python literals and file names as a slug, never as they are.
+The test file needs onnxruntime and numpy alone. It runs under pytest, and as a program. Names of models, nodes and tensors
+are data from outside: they enter the file as Python literals and file names as a slug, never as they are.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,12 +26,38 @@ if TYPE_CHECKING:
 #: Failures that are not a result that is not finite: an integer division by zero, and a cast that no integer can hold.
 SEEN_AT = {"NUM107": "stop", "NUM116": "operand"}
 
-_SCRIPT = '''\
-"""Replays a numerical failure with onnxruntime and numpy alone: python {file_name}
+#: The value that says, in a run, whether a node inside a body failed.
+FLAG = "tensorproof.failed"
 
-Exit code 0: the failure happened again. Exit code 1: it did not.
+#: A name in the words on top of a test file is cut to this many characters; below, it stands in full.
+LONGEST_NAME = 200
+
+_SCRIPT = '''\
+"""{title}
+
+{summary}.
+
+    model     {model_name}
+    node      {node_name}
+    operator  {op}
+    operand   {operand}
+    rule      {rule}
+
+{seen}
+
+The arrays are in {arrays}: inputs of the model, and weights where they are ranges.
+The nodes that lead to the failure are in {part}, a copy: a repair of the model does not change it.
+
+This file needs onnxruntime and numpy. Run it either way:
+
+    python {file_name}
+        exit code 0: the failure happened again; exit code 1: it did not
+    python -m pytest {file_name}
+        passes if the failure happens again
 """
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -38,73 +65,119 @@ import numpy as np
 import onnxruntime as ort
 
 HERE = Path(__file__).resolve().parent
-NODE = {node}
-RULE = {rule}
-OPERANDS = {operands}
-RESULTS = {results}
+MODEL = {part!a}
+ARRAYS = {arrays!a}
+RULE = {rule!a}
+NODE = {node!a}
+OPERATOR = {operator!a}
+OPERANDS = {operands!a}
+RESULTS = {results!a}
+#: Infinities that belong to a value, as those of a mask: they are no failure.
 LEGAL = {legal}
-#: "result": the result is not finite. "stop": the runtime refuses to go on. "operand": no integer holds the operand.
-SEEN_AT = {seen_at}
+#: "result": a result is not finite. "flag": the same, inside the body of an If, Loop or Scan. "stop": the runtime refuses
+#: to go on. "operand": no integer holds the operand.
+SEEN_AT = {seen_at!a}
 
 
-def bad(name, array):
-    if array.dtype == bool:
-        return bool(array.any())
-    if array.dtype.kind not in "fV":
-        return False
-    numbers = array.astype(np.float64)
-    allowed = LEGAL.get(name, ())
-    found = np.isnan(numbers)
-    for value in (np.inf, -np.inf):
-        if value not in allowed:
-            found |= numbers == value
-    return bool(found.any())
+def test_{test_name}_happens_again():
+    happened, account = replay(in_own_process=SEEN_AT == "stop")
+    assert happened, account
 
 
-def replay():
+def replay(in_own_process):
+    """Whether the failure happened again, and what was seen, in words."""
+    happened, seen = replay_in_own_process() if in_own_process else replay_here()
+    verdict = "happened again" if happened else "did NOT happen again"
+    return happened, "\\n".join(["%s at node %a, operator %a, %s" % (RULE, NODE, OPERATOR, verdict), *seen])
+
+
+def replay_in_own_process():
+    """Some versions of the runtime end the whole process, where others refuse to go on."""
+    ended = subprocess.run([sys.executable, __file__, "--here"], capture_output=True, text=True)
+    killed = ended.returncode < 0 or ended.returncode >= 0xC0000000
+    seen = ["the process of the runtime was ended, code %d" % ended.returncode] if killed else ended.stdout.splitlines()[1:]
+    return killed or ended.returncode == 0, seen + ended.stderr.splitlines()[-1:]
+
+
+def replay_here():
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = ort.InferenceSession(str(HERE / {model}), options, providers=["CPUExecutionProvider"])
-    with np.load(HERE / {arrays}, allow_pickle=False) as archive:
-        names = [bytes(row).decode("utf-8") for row in archive["names"]]
-        feeds = {{name: archive["array_%d" % i] for i, name in enumerate(names)}}
-    observed = [o.name for o in session.get_outputs()]
-    values = dict(feeds)
+    options.log_severity_level = 4
+    session = ort.InferenceSession(str(HERE / MODEL), options, providers=["CPUExecutionProvider"])
+    feeds, values = inputs(session)
+    observed = [output.name for output in session.get_outputs()]
     try:
-        results = session.run(observed, {{i.name: feeds[i.name] for i in session.get_inputs()}})
+        values.update(zip(observed, session.run(observed, feeds)))
     except Exception as error:
-        print("the runtime stopped:", ascii(str(error))[:300])
-        return SEEN_AT == "stop"
-    values.update(zip(observed, results))
-    operands_fine = not any(bad(name, values[name]) for name in OPERANDS if name in values)
-    failing = [name for name in RESULTS if bad(name, values[name])]
-    for name in OPERANDS:
-        if name in values and values[name].size and values[name].dtype.kind in "fiub":
-            print("operand", ascii(name), "in [%g, %g]" % (values[name].min(), values[name].max()))
-    for name in RESULTS:
-        if values[name].dtype == bool:
-            print("failed inside its body:", bool(values[name].any()))
-            continue
-        array = values[name].astype(np.float64)
-        print("result ", ascii(name), "NaN:", int(np.isnan(array).sum()), "infinite:", int(np.isinf(array).sum()))
-    if SEEN_AT == "operand":
-        failing = [name for name in OPERANDS if name in values and (np.abs(values[name].astype(np.float64)) >= 2.0**63).any()]
-    return operands_fine and bool(failing)
+        # An error of a kernel; what the runtime says of inputs that it cannot take has other types.
+        refused = type(error).__name__ in ("Fail", "RuntimeException")
+        return SEEN_AT == "stop" and refused, ["the runtime stopped: " + ascii(str(error))[:500]]
+    operands = {{name: values[name] for name in OPERANDS if isinstance(values.get(name), np.ndarray)}}
+    results = {{name: values[name] for name in RESULTS if isinstance(values.get(name), np.ndarray)}}
+    seen = [described("operand", *item) for item in operands.items()] + [described("result", *item) for item in results.items()]
+    if SEEN_AT == "flag":
+        failed = any(array.any() for array in results.values())
+    elif SEEN_AT == "operand":
+        failed = any(bool((np.abs(array.astype(np.float64)) >= 2.0**63).any()) for array in operands.values())
+    else:
+        failed = SEEN_AT == "result" and any(unexpected(*item) for item in results.items())
+    return failed and not any(unexpected(*item) for item in operands.items()), seen
+
+
+def inputs(session):
+    """The arrays as the runtime takes them, and as numpy reads them: numpy has no bfloat16, of which the bits are stored."""
+    with np.load(HERE / ARRAYS, allow_pickle=False) as archive:
+        names = json.loads(bytes(archive["names"]))
+        arrays = {{name: archive["array_%d" % i] for i, name in enumerate(names)}}
+    feeds = {{}}
+    for wanted in session.get_inputs():
+        array = feeds[wanted.name] = arrays[wanted.name]
+        if wanted.type == "tensor(bfloat16)":
+            feeds[wanted.name] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, 16)
+            arrays[wanted.name] = np.left_shift(array, 16, dtype=np.uint32).view(np.float32)
+    return feeds, arrays
+
+
+def unexpected(name, array):
+    """How many elements are NaN, or infinities that do not belong there."""
+    if array.dtype.kind != "f":
+        return 0
+    found = np.isnan(array)
+    for infinity in (np.inf, -np.inf):
+        if infinity not in LEGAL.get(name, ()):
+            found |= array == infinity
+    return int(found.sum())
+
+
+def described(role, name, array):
+    text = "%s %a, shape %s, %s" % (role, name, array.shape, array.dtype)
+    if array.dtype.kind not in "fiu":
+        return text
+    finite = array[np.isfinite(array)].astype(np.float64)
+    ends = "[%g, %g]" % (finite.min(), finite.max()) if finite.size else "no finite values"
+    return "%s: %s, NaN: %d, infinite: %d" % (text, ends, np.isnan(array).sum(), np.isinf(array).sum())
 
 
 if __name__ == "__main__":
-    reproduced = replay()
-    print(RULE, "at node", ascii(NODE), "was" if reproduced else "was NOT", "reproduced")
-    sys.exit(0 if reproduced else 1)
+    happened, account = replay(in_own_process=SEEN_AT == "stop" and sys.argv[1:] != ["--here"])
+    print(account)
+    sys.exit(0 if happened else 1)
 '''
 
+#: What a run shows, in words, by where it is seen.
+_SEEN = {
+    "result": "On the arrays beside this file, all operands of the node are as they should be and a result is NaN or infinite.",
+    "flag": "On the arrays beside this file, the node, which is inside a body, has finite operands and a result that is not.",
+    "stop": "On the arrays beside this file, the runtime stops at the node.",
+    "operand": "On the arrays beside this file, the operand of the node is a number that no 64-bit integer can hold.",
+}
 
-def slug(finding: Finding) -> str:
-    """A file name from a finding: readable, unique, and harmless whatever the node is called."""
-    digest = hashlib.sha256(finding.identity.encode()).hexdigest()[:8]
-    name = re.sub(r"[^A-Za-z0-9]+", "-", finding.node).strip("-")[-40:] or "node"
-    return f"{finding.rule.code}-{name}-{digest}"
+
+def slug(finding: Finding, model_name: str) -> str:
+    """A file name from a finding: readable, unique, and harmless whatever the node is called. It can name a Python module."""
+    digest = hashlib.sha256(json.dumps([model_name, finding.identity]).encode()).hexdigest()[:8]
+    name = re.sub(r"[^A-Za-z0-9]+", "_", finding.node).strip("_")[-40:] or "node"
+    return f"{finding.rule.code}_{name}_{digest}"
 
 
 def save(
@@ -115,26 +188,53 @@ def save(
     operands: tuple[str, ...],
     results: tuple[str, ...],
     legal: Mapping[str, tuple[float, ...]],
+    *,
+    model_name: str,
 ) -> Witness:
-    """Write the three files of a witness; `model` runs up to the failing node and shows its operands and results."""
-    name = slug(finding)
-    arrays, script, part = folder / f"{name}.npz", folder / f"{name}.py", folder / f"{name}.onnx"
+    """Write the three files of a witness.
+
+    `model` runs up to the failing node and shows its operands and results, or, for a node inside a body, `FLAG`.
+    `model_name` is what the user calls the whole model.
+    """
+    name = slug(finding, model_name)
+    arrays, script, part = folder / f"{name}.npz", folder / f"test_{name}.py", folder / f"{name}.onnx"
     wanted = {info.name for info in model.graph.input}
     write_bytes(arrays, npz_bytes({key: value for key, value in feeds.items() if key in wanted}))
     write_bytes(part, model.SerializeToString())
+    seen_at = "flag" if results == (FLAG,) else SEEN_AT.get(finding.rule.code, "result")
+    rule = f"{finding.rule.code} {finding.rule.name}"
     text = _SCRIPT.format(
+        title=f"{rule}: an input that makes a model fail.",
+        summary=_words(finding.rule.summary),
+        model_name=_quoted(model_name),
+        node_name=_quoted(finding.node),
+        op=_quoted(finding.op),
+        operand=f"{_quoted(finding.operand)}, within [{finding.low:g}, {finding.high:g}] by the analysis",
+        rule=rule,
+        seen=_SEEN[seen_at],
         file_name=script.name,
-        node=ascii(finding.node),
-        rule=ascii(f"{finding.rule.code} {finding.rule.name}"),
-        operands=ascii(list(operands)),
-        results=ascii(list(results)),
+        test_name=re.sub(r"\W", "_", finding.rule.name),
+        node=finding.node,
+        operator=finding.op,
+        operands=list(operands),
+        results=list(results),
         legal=_literal(legal),
-        seen_at=ascii(SEEN_AT.get(finding.rule.code, "result")),
-        model=ascii(part.name),
-        arrays=ascii(arrays.name),
+        seen_at=seen_at,
+        part=part.name,
+        arrays=arrays.name,
     )
     write_text(script, text)
     return Witness(str(arrays), str(script))
+
+
+def _quoted(name: str) -> str:
+    """A name as a literal inside the docstring of the test file."""
+    return _words(ascii(name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "..."))
+
+
+def _words(text: str) -> str:
+    """Text inside the docstring of the test file: nothing in it can end the docstring."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _literal(legal: Mapping[str, tuple[float, ...]]) -> str:
@@ -145,10 +245,18 @@ def _literal(legal: Mapping[str, tuple[float, ...]]) -> str:
 
 
 def npz_bytes(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
-    """An .npz archive. Names of tensors may hold anything, so the members are numbered and the names are data, too."""
+    """An .npz archive. Names of tensors may hold anything, so the members are numbered and the names are data, too.
+
+    Formats that numpy does not know (bfloat16) are stored as their bits, and strings as numpy's own: nothing is pickled.
+    """
     buffer = io.BytesIO()
-    width = max((len(name.encode()) for name in arrays), default=1)
-    names = np.array([list(name.encode().ljust(width)) for name in arrays], np.uint8)
-    members: dict[str, Any] = {f"array_{i}": value for i, value in enumerate(arrays.values())}
+    names = np.frombuffer(json.dumps(list(arrays)).encode(), np.uint8)
+    members: dict[str, Any] = {f"array_{i}": _plain_numpy(value) for i, value in enumerate(arrays.values())}
     np.savez_compressed(buffer, names=names, **members)
     return buffer.getvalue()
+
+
+def _plain_numpy(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if array.dtype.kind == "V":
+        return array.view(f"u{array.dtype.itemsize}")
+    return array.astype(np.str_) if array.dtype.kind == "O" else array

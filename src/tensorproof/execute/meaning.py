@@ -37,7 +37,19 @@ class NotExecutable(TensorproofError):
 class Run:
     """What a meaning knows of its call: attributes, version, formats, and the state of the execution around it."""
 
-    __slots__ = ("attributes", "body", "formats", "generator", "operator", "outputs", "precision", "search", "torch", "values", "version")
+    __slots__ = (
+        "attributes",
+        "body",
+        "formats",
+        "generator",
+        "operator",
+        "outputs",
+        "precision",
+        "search",
+        "torch",
+        "values",
+        "version",
+    )
 
     def __init__(
         self,

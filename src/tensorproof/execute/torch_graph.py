@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.execute.meaning import NotExecutable, Run, torch_dtype
 from tensorproof.formats import FLOAT64, Format, of_dtype
 from tensorproof.graph import ABSENT, Graph, Model, Node
@@ -119,7 +120,10 @@ class TorchGraph:
             values=self.model.values,
         )
         operands = [self._read(number, values) for number in node.inputs]
-        results = entry.concrete(run, *operands)
+        try:
+            results = entry.concrete(run, *operands)
+        except (NotAnalysed, UnknownShape) as reason:  # of functions that a meaning shares with its block
+            raise NotExecutable(str(reason)) from None
         several: Sequence[Any] = results if isinstance(results, tuple) else (results,)
         observer = self.observers.get(node.number)
         if observer is not None:

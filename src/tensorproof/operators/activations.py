@@ -8,6 +8,8 @@ keep their codomain. Attributes are float32 numbers, which a runtime may round t
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from tensorproof.errors import NotAnalysed
@@ -22,8 +24,14 @@ from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.exponential_overflow import EXPONENTIAL_OVERFLOW
 from tensorproof.targets import ONNXRUNTIME_CPU
 
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
+
 #: The block adds the error of its steps itself; the engine only rounds the ends outward into the format.
 PADDED = Error(0.0)
+
+#: The slope that a search gets where a function is flat.
+LEAK = 0.01
 
 
 def rounded(value: float, format: Format) -> float:
@@ -52,6 +60,13 @@ def _zero(x: Array) -> Array:
     return np.zeros_like(x)
 
 
+def alive(run: Run, value: Tensor, x: Tensor) -> Tensor:
+    """A function of x that flattens out: a search gets a small slope on top, which shrinks with the square of x."""
+    if not run.search or not x.requires_grad:
+        return value
+    return run.passing(value, value + LEAK * run.torch.nn.functional.softsign(x))
+
+
 # -- linear in pieces ------------------------------------------------------------------------------------------------
 
 
@@ -59,6 +74,11 @@ def _zero(x: Array) -> Array:
 def relu(op: Call, x: Range) -> Range:
     """Increasing and exact; zero below zero."""
     return or_zero(x, monotone(x, lambda v: np.maximum(v, 0.0)))
+
+
+@relu.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.passing(run.torch.relu(x), run.torch.where(x > 0, x, LEAK * x))
 
 
 @relu.affine
@@ -69,9 +89,18 @@ def _(op: Call, result: Range, x: Range) -> Form | None:
 @operator("LeakyRelu", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def leaky_relu(op: Call, x: Range) -> Range:
     """Identity from zero on, alpha x below."""
-    alpha = op.attribute("alpha", float(np.float32(0.01)))
+    alpha = _slope_below_zero(op)
     slopes = {alpha, rounded(alpha, x.format)}
     return pieces(x, *(exact(-np.inf, 0.0, _scaled(slope)) for slope in slopes), exact(0.0, np.inf, _identity))
+
+
+def _slope_below_zero(op: Call | Run) -> float:
+    return op.attribute("alpha", float(np.float32(0.01)))
+
+
+@leaky_relu.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.torch.nn.functional.leaky_relu(x, _slope_below_zero(run))
 
 
 def _scaled(factor: float) -> Curve:
@@ -100,6 +129,11 @@ def prelu(op: Call, x: Range, slope: Range) -> Range:
     return result.join(aligned.result(x.format, low, high, sx & np.uint8(POSITIVE_INFINITY)))
 
 
+@prelu.meaning
+def _(run: Run, x: Tensor, slope: Tensor) -> Tensor:
+    return run.torch.where(x < 0, slope * x, x)
+
+
 def _rectified(x: Array, slope: Array) -> Array:
     return np.where(x < 0, slope * x, x)
 
@@ -113,12 +147,18 @@ def thresholded_relu(op: Call, x: Range) -> Range:
     return or_zero(x, pieces(x, exact(-np.inf, last, _zero), above))
 
 
+@thresholded_relu.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    above = x > run.attribute("alpha", 1.0)
+    return run.passing(run.torch.where(above, x, 0), run.torch.where(above, x, LEAK * x))
+
+
 @operator("Shrink", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def shrink(op: Call, x: Range) -> Range:
     """Moved by bias towards zero outside [-lambd, lambd], zero inside (ONNX Shrink-9)."""
     if "Shrink" in op.target.evaluates_in_float32 and not _fits_float32(x):
         raise NotAnalysed(f"{op.target.name} evaluates Shrink in float32, which does not hold these numbers")
-    bias, threshold = op.attribute("bias", 0.0), op.attribute("lambd", 0.5)
+    bias, threshold = _shrinkage(op)
     if x.format.is_float:
         reach = threshold, rounded(threshold, x.format)
         biases, whole = {bias, rounded(bias, x.format)}, False
@@ -135,6 +175,19 @@ def shrink(op: Call, x: Range) -> Range:
     if outer >= 0:
         parts.append(exact(-outer, outer, _zero))
     return or_zero(x, pieces(x, *parts))
+
+
+def _shrinkage(op: Call | Run) -> tuple[float, float]:
+    """The bias and the threshold of Shrink."""
+    return op.attribute("bias", 0.0), op.attribute("lambd", 0.5)
+
+
+@shrink.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    bias, threshold = _shrinkage(run)
+    upper = run.torch.where(x > threshold, x - bias, 0)
+    result = run.torch.where(x < -threshold, x + bias, upper)
+    return run.passing(result.trunc() if run.format(0, x) == "int" else result, x).to(x.dtype)
 
 
 def _fits_float32(x: Range) -> bool:
@@ -168,6 +221,22 @@ def clip(op: Call, x: Range, low: Range | None = None, high: Range | None = None
     return result
 
 
+@clip.meaning
+def _(run: Run, x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
+    if run.version < 11:
+        low, high = (_clip_attribute(run, name, x) for name in ("min", "max"))
+    result = x if low is None else run.torch.maximum(x, low.reshape(()))
+    result = result if high is None else run.torch.minimum(result, high.reshape(()))
+    # Outside the bounds the derivative is that of the identity, and that of the bound.
+    return run.passing(result, run.torch.where(result == x, x, x + result))
+
+
+def _clip_attribute(run: Run, name: str, x: Tensor) -> Tensor | None:
+    """An end that Clip-6 has as an attribute; left out, it is the end of float32, beyond which there are no numbers."""
+    end = run.attribute(name)
+    return None if end is None else run.torch.tensor(end, dtype=run.torch.float64).to(x.dtype)
+
+
 @clip.affine
 def _(op: Call, result: Range, x: Range, low: Range | None = None, high: Range | None = None) -> Form | None:
     low, high = _clip_ends(op, x, low, high)
@@ -189,7 +258,7 @@ def _clip_ends(op: Call, x: Range, low: Range | None, high: Range | None) -> tup
 @operator("HardSigmoid", error=PADDED, codomain=(0.0, 1.0), elementwise=True)
 def hard_sigmoid(op: Call, x: Range) -> Range:
     """max(0, min(1, alpha x + beta)): monotone."""
-    alpha, beta = op.attribute("alpha", float(np.float32(0.2))), op.attribute("beta", 0.5)
+    alpha, beta = _ramp(op)
     u = x.format.unit_roundoff
 
     # Both attributes, the product and the sum are rounded: u (3 |alpha x| + 2 |beta|), and |sum| <= |alpha x| + |beta|.
@@ -202,6 +271,18 @@ def hard_sigmoid(op: Call, x: Range) -> Range:
     return pieces(x, Piece(-np.inf, np.inf, bounds))
 
 
+def _ramp(op: Call | Run) -> tuple[float, float]:
+    """The slope of HardSigmoid and its value at zero."""
+    return op.attribute("alpha", float(np.float32(0.2))), op.attribute("beta", 0.5)
+
+
+@hard_sigmoid.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    alpha, beta = _ramp(run)
+    line = alpha * x + beta
+    return run.passing(run.torch.clamp(line, 0.0, 1.0), line)
+
+
 # -- exponential below zero ------------------------------------------------------------------------------------------
 
 
@@ -209,6 +290,11 @@ def hard_sigmoid(op: Call, x: Range) -> Range:
 def elu(op: Call, x: Range) -> Range:
     """Identity above zero; alpha (exp(x) - 1) below, never beyond -alpha."""
     return pieces(x, _exponential_part(op, x.format, op.attribute("alpha", 1.0)), exact(0.0, np.inf, _identity))
+
+
+@elu.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return alive(run, run.torch.nn.functional.elu(x, run.attribute("alpha", 1.0)), x)
 
 
 def _exponential_part(op: Call, format: Format, alpha: float, period: float = 1.0) -> Piece:
@@ -223,8 +309,7 @@ def _exponential_part(op: Call, format: Format, alpha: float, period: float = 1.
 @operator("Selu", error=PADDED, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def selu(op: Call, x: Range) -> Range:
     """gamma x above zero; gamma alpha (exp(x) - 1) below."""
-    alpha = op.attribute("alpha", float(np.float32(1.6732632423543772848)))
-    gamma = op.attribute("gamma", float(np.float32(1.0507009873554804934)))
+    alpha, gamma = _self_normalising(op)
     u = x.format.unit_roundoff
     scale = gamma * alpha
     error = abs(scale) * 10 * u + least(op, x.format) * (2 + abs(gamma) + abs(scale))
@@ -236,6 +321,18 @@ def selu(op: Call, x: Range) -> Range:
     )
 
 
+def _self_normalising(op: Call | Run) -> tuple[float, float]:
+    """The attributes of Selu, whose defaults keep mean and variance (ONNX Selu-6)."""
+    alpha = op.attribute("alpha", float(np.float32(1.6732632423543772848)))
+    return alpha, op.attribute("gamma", float(np.float32(1.0507009873554804934)))
+
+
+@selu.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    alpha, gamma = _self_normalising(run)
+    return alive(run, gamma * run.torch.nn.functional.elu(x, alpha), x)
+
+
 @operator("Celu", error=PADDED, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def celu(op: Call, x: Range) -> Range:
     """Identity above zero; alpha (exp(x / alpha) - 1) below, never beyond -alpha."""
@@ -245,6 +342,11 @@ def celu(op: Call, x: Range) -> Range:
     # The function body of Celu-12 computes alpha * (x / alpha) above zero.
     relative = 0.0 if alpha == 1.0 else 3.5 * x.format.unit_roundoff
     return pieces(x, _exponential_part(op, x.format, alpha, alpha), within(0.0, np.inf, _identity, relative=relative))
+
+
+@celu.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return alive(run, run.torch.nn.functional.celu(x, run.attribute("alpha", 1.0)), x)
 
 
 # -- smooth and increasing -------------------------------------------------------------------------------------------
@@ -281,6 +383,11 @@ def sigmoid(op: Call, x: Range) -> Range:
     return pieces(x, Piece(-np.inf, 0.0, below_zero), Piece(0.0, np.inf, above_zero))
 
 
+@sigmoid.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return alive(run, run.torch.sigmoid(x), x)
+
+
 @operator("Softplus", error=PADDED, codomain=(0.0, np.inf), elementwise=True)
 def softplus(op: Call, x: Range) -> Range:
     """log(1 + exp(x)): increasing; zero once 1 + exp(x) rounds to 1."""
@@ -288,6 +395,12 @@ def softplus(op: Call, x: Range) -> Range:
     u = x.format.unit_roundoff
     absolute = 1.5 * u + least(op, x.format)
     return pieces(x, within(-np.inf, np.inf, softplus_value, relative=21 * u, absolute=absolute, low=0.0))
+
+
+@softplus.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    # From 40 on log(1 + exp(x)) is x, to all digits of float64.
+    return alive(run, run.torch.nn.functional.softplus(x, threshold=40.0), x)
 
 
 @softplus.hazard(EXPONENTIAL_OVERFLOW, gives=POSITIVE_INFINITY)
@@ -303,3 +416,8 @@ def _(op: Call, x: Range) -> Mask:
 def softsign(op: Call, x: Range) -> Range:
     """x / (1 + |x|): increasing; the sum and the quotient are rounded."""
     return monotone(x, lambda v: v / (1.0 + np.abs(v)))
+
+
+@softsign.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.torch.nn.functional.softsign(x)

@@ -7,7 +7,9 @@ their query is used as far as a softmax does not change when all keys move by th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +20,7 @@ from tensorproof.operators.activations import least
 from tensorproof.operators.arithmetic import div, mul
 from tensorproof.operators.linear import matmul
 from tensorproof.operators.softmax import FUNCTION_ERROR, exponential_sum_error, softmax
-from tensorproof.operators.table import CORRECT, RESULT, Call, Operator, evaluate, operator
+from tensorproof.operators.table import CORRECT, RESULT, Attributed, Call, Operator, evaluate, operator
 from tensorproof.operators.trigonometric import tanh
 from tensorproof.ranges.elementwise import binary, increasing
 from tensorproof.ranges.grid import Cuts, Grid, Shape, Size, cell_sizes, largest, smallest, union
@@ -39,6 +41,9 @@ from tensorproof.ranges.weighted_average import mixed, work
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.masked_softmax import MASKED_SOFTMAX
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 #: Terms of the exact bound; larger problems merge queries, then features, then keys.
 _BUDGET = 1 << 21
@@ -427,12 +432,9 @@ def _as_shown(logits: Range) -> Range:
 
 def _band(op: Call, q: Range, k: Range, offset: Size, lengths: Range | None) -> Band | None:
     """What is_causal, the window sizes and the lengths leave of the keys."""
-    causal = op.attribute("is_causal", 0)
-    left, right = op.attribute("left_window_size", -1), op.attribute("right_window_size", -1)
-    if not causal and left < 0 and right < 0 and lengths is None:
+    before, after = _reach(op)
+    if np.isinf(before) and np.isinf(after) and lengths is None:
         return None
-    after = min(0.0 if causal else np.inf, np.inf if right < 0 else float(right))
-    before = np.inf if left < 0 else float(left)
     if lengths is None:
         last = largest(offset)
         ends = np.array([float(smallest(offset))]), np.array([np.inf if last is None else float(last)])
@@ -442,3 +444,117 @@ def _band(op: Call, q: Range, k: Range, offset: Size, lengths: Range | None) -> 
     if not isinstance(queries, int):
         raise UnknownShape("the number of queries depends on the data")
     return Band((low - queries, high - queries), before, after, (low, high))
+
+
+def _reach(op: Attributed) -> tuple[float, float]:
+    """How far before and after its own position a query attends to keys, by is_causal and the window sizes."""
+    left, right = op.attribute("left_window_size", -1), op.attribute("right_window_size", -1)
+    before, after = (np.inf if size < 0 else float(size) for size in (left, right))
+    return before, 0.0 if op.attribute("is_causal", 0) else after
+
+
+# -- on torch --------------------------------------------------------------------------------------------------------
+
+
+@attention.meaning
+def _(
+    run: Run,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    past_key: Tensor | None = None,
+    past_value: Tensor | None = None,
+    lengths: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    is_flat = q.dim() == 3
+    if is_flat:
+        q = heads_apart(q, run.attribute("q_num_heads"))
+        k, v = (heads_apart(x, run.attribute("kv_num_heads")) for x in (k, v))
+    offset = 0
+    if past_key is not None and past_value is not None:
+        offset = past_key.shape[2]
+        k, v = run.torch.cat((past_key, k), 2), run.torch.cat((past_value, v), 2)
+    present_key, present_value = k, v
+    k, v = (for_heads(x, q.shape[1]) for x in (k, v))
+    raw = scaled_products(q, k, run.attribute("scale"))
+    logits = capped = with_softcap(run, raw, run.attribute("softcap", 0.0))
+    bias = _added(run, q, k, offset, mask, lengths)
+    if bias is not None:
+        logits = capped + bias
+    precision = run.attribute("softmax_precision")
+    inner = logits.to(run.dtype(BY_ONNX_CODE[precision])) if precision else logits
+    weights = attention_weights(run, inner, _is_masked(run, logits, bias)).to(q.dtype)
+    y = weights @ v
+    shown = (raw, capped, logits, weights)[run.attribute("qk_matmul_output_mode", 0)]
+    return heads_joined(y) if is_flat else y, present_key, present_value, shown
+
+
+def heads_apart(x: Tensor, heads: int) -> Tensor:
+    """(batch, sequence, heads * size) as (batch, heads, sequence, size)."""
+    batch, length, width = x.shape
+    return x.reshape(batch, length, heads, width // heads).transpose(1, 2)
+
+
+def heads_joined(x: Tensor) -> Tensor:
+    """(batch, heads, sequence, size) as (batch, sequence, heads * size)."""
+    return x.transpose(1, 2).flatten(2)
+
+
+def for_heads(x: Tensor, query_heads: int) -> Tensor:
+    """Each head of the keys and values for a group of neighbouring query heads."""
+    return x if x.shape[1] == query_heads else x.repeat_interleave(query_heads // x.shape[1], 1)
+
+
+def scaled_products(q: Tensor, k: Tensor, scale: float | None) -> Tensor:
+    """scale * q k^T, both multiplied by sqrt(scale) before the product; 1 / sqrt(size of a head) where none is given."""
+    factor = q.shape[3] ** -0.5 if scale is None else scale
+    root = math.sqrt(abs(factor))
+    return (q * math.copysign(root, factor)) @ (k * root).transpose(2, 3)
+
+
+def with_softcap(run: Run, scores: Tensor, softcap: float) -> Tensor:
+    """softcap * tanh(scores / softcap), if there is one."""
+    return run.torch.tanh(scores / softcap) * softcap if softcap > 0 else scores
+
+
+def _is_masked(run: Run, logits: Tensor, bias: Tensor | None) -> Tensor:
+    """Whether all keys of a query are masked, by the scores or by the bias alone."""
+    masked = run.torch.isneginf(logits).all(-1, keepdim=True)
+    return masked if bias is None else masked | run.torch.isneginf(bias).all(-1, keepdim=True)
+
+
+def attention_weights(run: Run, logits: Tensor, masked: Tensor) -> Tensor:
+    """softmax(logits) along the keys, but 0 in rows that are masked entirely."""
+    # Filled before the softmax, too: NaN there would make the derivatives of all rows NaN.
+    return run.torch.softmax(logits.masked_fill(masked, 0.0), -1).masked_fill(masked, 0.0)
+
+
+def masking(run: Run, visible: Tensor, hidden: float, like: Tensor) -> Tensor:
+    """A bias in the dtype of another tensor: 0 where a truth value is true, else `hidden`."""
+    return run.torch.zeros(visible.shape, dtype=like.dtype).masked_fill(visible == 0, hidden)
+
+
+def _added(run: Run, q: Tensor, k: Tensor, offset: int, mask: Tensor | None, lengths: Tensor | None) -> Tensor | None:
+    """What is added to the scores (`_bias`)."""
+    bias: Tensor | None = None
+    if mask is not None:
+        bias = run.passing(masking(run, mask, -np.inf, q), mask) if run.format(3, mask) == "bool" else mask
+        bias = run.torch.nn.functional.pad(bias, (0, max(k.shape[2] - mask.shape[-1], 0)), value=-np.inf)
+    visible = _in_band(run, q.shape[2], k.shape[2], offset, lengths)
+    if visible is None:
+        return bias
+    band = masking(run, visible, -np.inf, q)
+    return band if bias is None else bias + band
+
+
+def _in_band(run: Run, queries: int, keys: int, offset: int, lengths: Tensor | None) -> Tensor | None:
+    """Whether a query attends to a key by its position (`Band`): (queries, keys), or for each sample; None if to all."""
+    before, after = _reach(run)
+    if np.isinf(before) and np.isinf(after) and lengths is None:
+        return None
+    place = run.torch.arange(keys)
+    ends = None if lengths is None else run.whole(lengths).reshape(-1, 1, 1, 1)
+    distance = run.torch.arange(queries)[:, None] + (offset if ends is None else ends - queries) - place
+    visible = (distance <= before) & (-distance <= after)
+    return visible if ends is None else visible & (place < ends)

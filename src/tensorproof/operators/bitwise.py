@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tensorproof.execute.meaning import NotExecutable
 from tensorproof.formats import BY_ONNX_CODE, Array, Format
+from tensorproof.operators.casts import format_of, wrapped_tensor
 from tensorproof.operators.comparison import folded
 from tensorproof.operators.table import Call, operator
 from tensorproof.ranges.range import Range, align
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 Bits = npt.NDArray[np.uint64]
 #: A bound of an operation on bits over a <= x <= b, c <= y <= d (unsigned numbers), given the bits of the format.
@@ -22,7 +28,7 @@ Bound = Callable[[Bits, Bits, Bits, Bits, int], Bits]
 @operator("BitShift")
 def bit_shift(op: Call, x: Range, y: Range) -> Range:
     """x 2^y, or floor(x / 2^y): monotone while no bit is lost."""
-    left = op.attribute("direction", "LEFT") == "LEFT"
+    left = _is_left(op)
     bits, format = x.format.bits, x.format
     result = folded(lambda a, b: _shifted(a, b, left), x, y) if _in_range(y, bits) or op.version >= 28 else None
     if result is not None:
@@ -47,6 +53,28 @@ def bit_shift(op: Call, x: Range, y: Range) -> Range:
         low = np.where(valid, np.where(beyond, np.minimum(low, rest[0]), low), rest[0])
         high = np.where(valid, np.where(beyond, np.maximum(high, rest[1]), high), rest[1])
     return aligned.result(format, low, high)
+
+
+def _is_left(op: Call | Run) -> bool:
+    return op.attribute("direction", "LEFT") == "LEFT"
+
+
+@bit_shift.meaning
+def _(run: Run, x: Tensor, y: Tensor) -> Tensor:
+    left, bits = _is_left(run), format_of(run, 0, x).bits
+
+    def shifted(a: Tensor, b: Tensor) -> Tensor:
+        valid = (b >= 0) & (b < bits)
+        amount = run.torch.where(valid, b, 0)
+        rest = run.torch.zeros_like(a) if left else run.torch.where(a < 0, -1, 0)
+        return run.torch.where(valid, a << amount if left else a >> amount, rest)
+
+    return run.passing(_on_bits(run, shifted, x, y), x * run.torch.pow(2.0, y if left else -y))
+
+
+def _on_bits(run: Run, function: Callable[..., Tensor], *operands: Tensor) -> Tensor:
+    """A function of 64-bit integers, in the format of the first operand."""
+    return wrapped_tensor(run, function(*map(run.whole, operands)), format_of(run, 0, operands[0]))
 
 
 def _in_range(y: Range, bits: int) -> bool:
@@ -176,16 +204,36 @@ def bitwise_and(op: Call, x: Range, y: Range) -> Range:
     return _bitwise(x, y, np.bitwise_and, _least_and, _largest_and)
 
 
+@bitwise_and.meaning
+def _(run: Run, x: Tensor, y: Tensor) -> Tensor:
+    return _bitwise_tensor(run, run.torch.bitwise_and, x, y)
+
+
 @operator("BitwiseOr")
 def bitwise_or(op: Call, x: Range, y: Range) -> Range:
     """The exact extremes over two ranges of integers."""
     return _bitwise(x, y, np.bitwise_or, _least_or, _largest_or)
 
 
+@bitwise_or.meaning
+def _(run: Run, x: Tensor, y: Tensor) -> Tensor:
+    return _bitwise_tensor(run, run.torch.bitwise_or, x, y)
+
+
 @operator("BitwiseXor")
 def bitwise_xor(op: Call, x: Range, y: Range) -> Range:
     """The exact extremes over two ranges of integers."""
     return _bitwise(x, y, np.bitwise_xor, _least_xor, _largest_xor)
+
+
+@bitwise_xor.meaning
+def _(run: Run, x: Tensor, y: Tensor) -> Tensor:
+    return _bitwise_tensor(run, run.torch.bitwise_xor, x, y)
+
+
+def _bitwise_tensor(run: Run, function: Callable[..., Tensor], x: Tensor, y: Tensor) -> Tensor:
+    """Bits have no derivative; a search takes that of the sum, in which each bit of an operand counts as much."""
+    return run.passing(_on_bits(run, function, x, y), x + y)
 
 
 @operator("BitwiseNot")
@@ -201,6 +249,11 @@ def bitwise_not(op: Call, x: Range) -> Range:
     return x.replace(np.maximum(low, x.format.low), np.minimum(high, x.format.high), None)
 
 
+@bitwise_not.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.passing(_on_bits(run, run.torch.bitwise_not, x), -x)
+
+
 # -- reinterpretation ------------------------------------------------------------------------------------------------
 
 
@@ -210,3 +263,17 @@ def bit_cast(op: Call, x: Range) -> Range:
     format = BY_ONNX_CODE[op.attribute("to")]
     result = folded(lambda a: a.view(format.dtype), x)
     return Range.top(x.shape, format) if result is None else result
+
+
+@bit_cast.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    format = BY_ONNX_CODE[run.attribute("to")]
+    patterns = x.detach().to(_stored(run, format_of(run, 0, x)))
+    return run.passing(patterns.view(_stored(run, format)).to(run.dtype(format)), x)
+
+
+def _stored(run: Run, format: Format) -> Any:
+    """The torch dtype whose bits are those of a format, whatever the run computes in."""
+    if format.bits < 8:
+        raise NotExecutable(f"torch has no tensors of {format.name} bit by bit")
+    return getattr(run.torch, format.dtype.name)

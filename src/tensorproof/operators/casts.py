@@ -6,13 +6,15 @@ monotone, so the hull of both at the ends of a cell holds for either.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import BY_ONNX_CODE, FLOAT8_E8M0, FLOAT32, FLOAT64, STRING, Array, Format
+from tensorproof.execute.meaning import NotExecutable
+from tensorproof.formats import BY_NAME, BY_ONNX_CODE, FLOAT8_E8M0, FLOAT32, FLOAT64, STRING, Array, Format
 from tensorproof.operators.table import RESULT, UNDEFINED, Call, operator
 from tensorproof.ranges import relations
 from tensorproof.ranges.affine import Form
@@ -21,17 +23,39 @@ from tensorproof.rules.cast_overflow import CAST_OVERFLOW
 from tensorproof.rules.rule import Rule
 from tensorproof.rules.undefined_cast import UNDEFINED_CAST
 
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
+
 
 @operator("Cast", hazards=(CAST_OVERFLOW, UNDEFINED_CAST), elementwise=True)
 def cast(op: Call, x: Range) -> Range:
     """Increasing; floats round to nearest, integers truncate or wrap around, float8 saturates if asked to (ONNX Cast-28)."""
-    return _cast(op, x, BY_ONNX_CODE[int(op.attribute("to", FLOAT32.onnx_code))])
+    return _cast(op, x, _target(op))
+
+
+def _target(op: Call | Run) -> Format:
+    return BY_ONNX_CODE[int(op.attribute("to", FLOAT32.onnx_code))]
+
+
+def _manner(op: Call | Run) -> dict[str, Any]:
+    """How the attributes of a cast want overflow and rounding."""
+    return {"saturate": bool(op.attribute("saturate", 1)), "round_mode": str(op.attribute("round_mode", "up"))}
+
+
+@cast.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return converted_tensor(run, x, _target(run), **_manner(run))
 
 
 @operator("CastLike", hazards=(CAST_OVERFLOW, UNDEFINED_CAST))
 def cast_like(op: Call, x: Range, like: Range) -> Range:
     """Cast to the format of the second operand."""
     return _cast(op, x, like.format)
+
+
+@cast_like.meaning
+def _(run: Run, x: Tensor, like: Tensor) -> Tensor:
+    return converted_tensor(run, x, format_of(run, 1, like), **_manner(run))
 
 
 @cast.affine
@@ -49,8 +73,7 @@ def _(op: Call, result: Range, x: Range, like: Range | None = None) -> Form | No
 
 
 def _cast(op: Call, x: Range, to: Format) -> Range:
-    saturate = bool(op.attribute("saturate", 1))
-    return converted(op, x, to, saturate=saturate, round_mode=str(op.attribute("round_mode", "up")))
+    return converted(op, x, to, **_manner(op))
 
 
 def converted(
@@ -82,8 +105,12 @@ def converted(
         return _truncated(op, x, to) if source.is_float else _wrapped(x, to)
     if to is FLOAT8_E8M0:
         return _powers_of_two(op, x, saturate, round_mode)
-    # The small formats without infinity and NaN have no other way than to saturate (ONNX float4 and float6).
-    return _rounded(op, x, to, saturates=not to.has_nan or (saturate and to.bits == 8), overflow=overflow)
+    return _rounded(op, x, to, saturates=_saturates(to, saturate), overflow=overflow)
+
+
+def _saturates(to: Format, wanted: bool) -> bool:
+    """The small formats without infinity and NaN have no other way than to saturate (ONNX float4 and float6)."""
+    return not to.has_nan or (wanted and to.bits == 8)
 
 
 # -- to floating formats -----------------------------------------------------------------------------------------------
@@ -250,3 +277,61 @@ def _numbers(texts: npt.NDArray[Any]) -> Array | None:
         return np.array([float(str(text)) for text in texts.reshape(-1)], np.float64).reshape(texts.shape)
     except ValueError:
         return None
+
+
+# -- on tensors --------------------------------------------------------------------------------------------------------
+
+
+def format_of(run: Run, index: int, operand: Tensor) -> Format:
+    """The format of an operand by the model; that of its dtype where the model does not say."""
+    declared = run.formats[index] if index < len(run.formats) else None
+    return declared or BY_NAME[str(operand.dtype).removeprefix("torch.")]
+
+
+def converted_tensor(run: Run, x: Tensor, to: Format, *, saturate: bool = True, round_mode: str = "up") -> Tensor:
+    """A tensor's numbers in another format, as Cast converts them.
+
+    Integers that a search can change stay floating. Formats below 16 bits are rounded to, whatever the run computes in.
+    """
+    if to.kind == "bool":
+        return x != 0
+    if to.is_integer:
+        # What becomes of floating numbers that the format cannot hold is undefined: here they wrap around like integers.
+        if run.search and x.requires_grad:
+            return run.passing(wrapped_tensor(run, x.trunc(), to), x)
+        return wrapped_tensor(run, x.to(run.torch.int64), to)
+    if to.is_float and to.bits < 16:
+        return run.passing(rounded_tensor(run, x, to, saturate=saturate, round_mode=round_mode), x)
+    return x.to(run.dtype(to))
+
+
+def wrapped_tensor(run: Run, x: Tensor, to: Format) -> Tensor:
+    """Integers without their high bits."""
+    if x.dtype.is_floating_point:
+        turns = run.torch.floor((x.detach() - to.low) / 2.0**to.bits)
+        return x - turns * 2.0**to.bits
+    low = int(to.low)
+    if to.bits < 64:
+        return (((x.to(run.torch.int64) - low) & (2**to.bits - 1)) + low).to(run.dtype(to))
+    if low == 0 and bool((x < 0).any()):
+        raise NotExecutable("torch computes with unsigned integers below 2^63 only")
+    return x.to(run.dtype(to))
+
+
+def rounded_tensor(run: Run, x: Tensor, to: Format, *, saturate: bool = True, round_mode: str = "up") -> Tensor:
+    """The nearest numbers of a format below 16 bits; powers of two alone are rounded as asked (ONNX Cast-24)."""
+    torch, wide = run.torch, x.detach().to(run.torch.float64)
+    last = math.frexp(to.high)[1]
+    # A table of powers: those that torch computes need not be exact.
+    quanta = torch.tensor([2.0 ** (e - to.digits + 1) for e in range(to.least_exponent, last + 1)], dtype=torch.float64)
+    exponent = torch.frexp(wide).exponent - 1
+    quantum = quanta[(exponent.clamp(to.least_exponent, last) - to.least_exponent).to(torch.int64)]
+    modes = {"up": torch.ceil, "down": torch.floor, "nearest": torch.round}
+    number = (modes[round_mode] if to is FLOAT8_E8M0 else torch.round)(wide / quantum) * quantum
+    if _saturates(to, saturate):
+        number = number.clamp(to.low, to.high)
+        number = number if to.has_nan else number.nan_to_num(0.0)
+    else:
+        beyond = number.sign() * math.inf if to.has_infinity else math.nan
+        number = torch.where((number < to.low) | (number > to.high), beyond, number)
+    return number.to(run.dtype(to))

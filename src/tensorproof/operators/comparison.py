@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.formats import BOOL, Array
+from tensorproof.operators.activations import LEAK
 from tensorproof.operators.table import Call, operator
 from tensorproof.ranges import relations
 from tensorproof.ranges.affine import Form
 from tensorproof.ranges.elementwise import monotone
 from tensorproof.ranges.range import CELL_BUDGET, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Aligned, Range, align
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 Truth = npt.NDArray[np.bool_]
 
@@ -85,10 +89,20 @@ def equal(op: Call, a: Range, b: Range) -> Range:
     )
 
 
+@equal.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    return run.torch.eq(a, b)
+
+
 @operator("Less", elementwise=True)
 def less(op: Call, a: Range, b: Range) -> Range:
     """Decided where cells do not overlap."""
     return _less(a, b, np.less)
+
+
+@less.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    return run.torch.lt(a, b)
 
 
 @operator("LessOrEqual", elementwise=True)
@@ -97,16 +111,31 @@ def less_or_equal(op: Call, a: Range, b: Range) -> Range:
     return _less_or_equal(a, b, np.less_equal)
 
 
+@less_or_equal.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    return run.torch.le(a, b)
+
+
 @operator("Greater", elementwise=True)
 def greater(op: Call, a: Range, b: Range) -> Range:
     """Decided where cells do not overlap."""
     return _less(b, a, np.less)
 
 
+@greater.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    return run.torch.gt(a, b)
+
+
 @operator("GreaterOrEqual", elementwise=True)
 def greater_or_equal(op: Call, a: Range, b: Range) -> Range:
     """Decided where cells do not overlap."""
     return _less_or_equal(b, a, np.less_equal)
+
+
+@greater_or_equal.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    return run.torch.ge(a, b)
 
 
 @operator("IsNaN", elementwise=True)
@@ -116,6 +145,11 @@ def is_nan(op: Call, x: Range) -> Range:
     return _classified(x, nan, (x.low > x.high) & (x.special == NAN))
 
 
+@is_nan.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.torch.isnan(x)
+
+
 @operator("IsInf", elementwise=True)
 def is_inf(op: Call, x: Range) -> Range:
     """Decided by the special values of a cell; the attributes choose the signs (ONNX IsInf-10)."""
@@ -123,6 +157,12 @@ def is_inf(op: Call, x: Range) -> Range:
     wanted |= NEGATIVE_INFINITY * bool(op.attribute("detect_negative", 1))
     infinite = (x.special & np.uint8(wanted)) != 0
     return _classified(x, infinite, (x.low > x.high) & infinite & ((x.special & ~np.uint8(wanted)) == 0))
+
+
+@is_inf.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    positive = run.torch.isposinf(x) & bool(run.attribute("detect_positive", 1))
+    return positive | (run.torch.isneginf(x) & bool(run.attribute("detect_negative", 1)))
 
 
 def _classified(x: Range, possible: Truth, certain: Truth) -> Range:
@@ -139,11 +179,21 @@ def and_(op: Call, a: Range, b: Range) -> Range:
     return aligned.result(BOOL, np.minimum(*aligned.lows), np.minimum(*aligned.highs))
 
 
+@and_.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    return run.torch.logical_and(a, b)
+
+
 @operator("Or", elementwise=True)
 def or_(op: Call, a: Range, b: Range) -> Range:
     """The larger truth value."""
     aligned = align(a, b)
     return aligned.result(BOOL, np.maximum(*aligned.lows), np.maximum(*aligned.highs))
+
+
+@or_.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    return run.torch.logical_or(a, b)
 
 
 @operator("Xor", elementwise=True)
@@ -155,10 +205,20 @@ def xor(op: Call, a: Range, b: Range) -> Range:
     return truth(aligned, decided & (la != lb), ~decided | (la != lb))
 
 
+@xor.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    return run.torch.logical_xor(a, b)
+
+
 @operator("Not", elementwise=True)
 def not_(op: Call, x: Range) -> Range:
     """Decreasing."""
     return monotone(x, lambda v: 1.0 - v)
+
+
+@not_.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.torch.logical_not(x)
 
 
 # -- choice ----------------------------------------------------------------------------------------------------------
@@ -177,6 +237,17 @@ def where(op: Call, condition: Range, x: Range, y: Range) -> Range:
     high = np.where(always, hx, np.where(never, hy, np.maximum(hx, hy)))
     special = np.where(always, sx, np.where(never, sy, sx | sy)) if x.has_special or y.has_special else None
     return aligned.result(x.format, low, high, special)
+
+
+@where.meaning
+def _(run: Run, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    condition = condition.to(run.torch.bool)
+    chosen = run.torch.where(condition, x, y)
+    if not run.search or not chosen.requires_grad:
+        return chosen
+    # The operand that is not chosen counts a little: the condition has no derivative that could lead to it.
+    other = run.torch.where(condition, y, x).nan_to_num(0.0)
+    return run.passing(chosen, chosen + LEAK * other)
 
 
 @where.affine

@@ -6,23 +6,28 @@ default), so that a row whose keys are all masked is a mean, too. 16-bit tensors
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
+from tensorproof.execute.meaning import NotExecutable
 from tensorproof.formats import FLOAT32, Array
 from tensorproof.operators.arithmetic import add
-from tensorproof.operators.attention import biased, merge_heads, mix, split_heads
+from tensorproof.operators.attention import biased, heads_apart, heads_joined, masking, merge_heads, mix, split_heads
 from tensorproof.operators.linear import gemm
-from tensorproof.operators.rotary import rotary_embedding
+from tensorproof.operators.rotary import rotary_embedding, turned_pairs
 from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.ranges.moving import concatenate, reshape, slice_axis, transpose
 from tensorproof.ranges.range import CELL_BUDGET, Range, align
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.masked_softmax import MASKED_SOFTMAX
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 MICROSOFT = "com.microsoft"
 #: What masks add to scores (ONNX Runtime's default of `mask_filter_value`), and what its CPU kernels add to later keys.
@@ -167,6 +172,54 @@ def _masked_attention(
     return merge_heads(result).with_format(format), scores.with_format(format)
 
 
+def wide_tensor(run: Run, x: Tensor) -> Tensor:
+    """The same values in the format of the evaluation: float32 for narrower tensors."""
+    return x.to(run.torch.float32) if x.dtype.itemsize < 4 else x
+
+
+def scaled_scores(run: Run, q: Tensor, k: Tensor) -> Tensor:
+    """scale * Q K^T; 1 / sqrt(size of a head) is the default scale."""
+    return (q @ k.transpose(2, 3)) * (float(run.attribute("scale", 0.0)) or q.shape[3] ** -0.5)
+
+
+def attended(
+    run: Run, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, attention_bias: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Attention and MultiHeadAttention on torch from heads on: the result with its heads joined, and the scores."""
+    dtype = v.dtype
+    q, k, v = (wide_tensor(run, x) for x in (q, k, v))
+    scores = scaled_scores(run, q, k)
+    batch, _, queries, keys = scores.shape
+    offset: Tensor | None = None
+    if mask is not None:
+        visible, filter = _visible(run, mask, batch, queries, keys), float(run.attribute("mask_filter_value", FILTER))
+        offset = masking(run, visible, filter, scores)
+        offset = offset if mask.dim() == 1 else run.passing(offset, mask.reshape(visible.shape))
+    if run.attribute("unidirectional", 0) and queries > 1:
+        later = run.torch.arange(keys) > run.torch.arange(queries)[:, None] + (keys - queries)
+        offset = run.torch.where(later, LATER, scores.new_zeros(()) if offset is None else offset)
+    if attention_bias is not None:
+        scores = scores + wide_tensor(run, attention_bias)
+    if offset is not None:
+        scores = scores + offset
+    result = run.torch.softmax(scores, -1) @ v
+    return heads_joined(result).to(dtype), scores.to(dtype)
+
+
+def _visible(run: Run, mask: Tensor, batch: int, queries: int, keys: int) -> Tensor:
+    """The keys that a padding mask leaves, (batch, 1, 1 or queries, keys): lengths, ends and starts, or 0 and 1."""
+    if mask.dim() == 1:
+        ends = run.whole(mask)[:, None]
+        place = run.torch.arange(keys)
+        visible = place < ends[:batch]
+        if len(mask) == 2 * batch:
+            visible = visible & (place >= ends[batch:])
+        return visible[:, None, None]
+    if mask.dim() > 3:
+        raise NotExecutable(f"a mask of shape {tuple(mask.shape)}")
+    return (mask > 0).reshape(batch, 1, -1, keys)
+
+
 @operator(
     "Attention",
     domain=MICROSOFT,
@@ -218,6 +271,42 @@ def attention(
     return result, present.clamp(format.low, format.high)
 
 
+@attention.meaning
+def _(
+    run: Run,
+    x: Tensor,
+    weights: Tensor,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
+    past: Tensor | None = None,
+    attention_bias: Tensor | None = None,
+    past_length: Tensor | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    if run.attribute("do_rotary", 0) or run.attribute("past_present_share_buffer", 0) or past_length is not None:
+        raise NotExecutable("com.microsoft::Attention with rotary embeddings, or past and present in one buffer")
+    projected = wide_tensor(run, x) @ wide_tensor(run, weights)
+    if bias is not None:
+        projected = projected + wide_tensor(run, bias)
+    sizes = run.attribute("qkv_hidden_sizes") or [weights.shape[1] // 3] * 3
+    return attended_projections(run, projected.to(x.dtype), sizes, mask, past, attention_bias)
+
+
+def attended_projections(
+    run: Run,
+    projected: Tensor,
+    sizes: Sequence[int],
+    mask: Tensor | None,
+    past: Tensor | None,
+    attention_bias: Tensor | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """Attention from projected queries, keys and values of these sizes on, and the keys and values as a present state."""
+    q, k, v = (heads_apart(part, int(run.attribute("num_heads"))) for part in projected.split(list(sizes), 2))
+    if past is not None:
+        k, v = run.torch.cat((past[0], k), 2), run.torch.cat((past[1], v), 2)
+    result, _ = attended(run, q, k, v, mask, attention_bias)
+    return result, run.torch.stack((k, v)) if k.shape == v.shape else None
+
+
 @operator(
     "MultiHeadAttention",
     domain=MICROSOFT,
@@ -259,6 +348,48 @@ def multi_head_attention(
             raise NotAnalysed("past and present in one buffer")
     result, scores = _masked_attention(op, queries, keys, values, mask, attention_bias)
     return result, keys, values, scores
+
+
+@multi_head_attention.meaning
+def _(
+    run: Run,
+    query: Tensor,
+    key: Tensor | None = None,
+    value: Tensor | None = None,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
+    attention_bias: Tensor | None = None,
+    past_key: Tensor | None = None,
+    past_value: Tensor | None = None,
+    past_length: Tensor | None = None,
+    cache_indirection: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    if past_length is not None or cache_indirection is not None:
+        raise NotExecutable("com.microsoft::MultiHeadAttention with past and present in one buffer")
+    q, k, v = _apart(query, key, value, int(run.attribute("num_heads")))
+    if bias is not None:
+        parts = bias.split([x.shape[1] * x.shape[3] for x in (q, k, v)])
+        q, k, v = (x + part.reshape(1, x.shape[1], 1, x.shape[3]) for x, part in zip((q, k, v), parts))
+    if past_key is not None and past_value is not None:
+        k, v = run.torch.cat((past_key, k), 2), run.torch.cat((past_value, v), 2)
+    result, scores = attended(run, q, k, v, mask, attention_bias)
+    return result, k, v, scores
+
+
+def _apart(query: Tensor, key: Tensor | None, value: Tensor | None, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values, (batch, heads, sequence, size), from all forms that the operator takes (`_unpacked`)."""
+    if query.dim() == 5:
+        q, k, v = query.transpose(1, 2).unbind(3)
+        return q, k, v
+    q = heads_apart(query, heads)
+    if key is not None and key.dim() == 5:
+        k, v = key.transpose(1, 2).unbind(3)
+        return q, k, v
+    if key is None or value is None:
+        raise NotExecutable("com.microsoft::MultiHeadAttention without keys or values")
+    if key.dim() == 4:
+        return q, key, value
+    return q, heads_apart(key, heads), heads_apart(value, heads)
 
 
 def _unpacked(query: Range, key: Range | None, value: Range | None, heads: int) -> tuple[Range, Range, Range]:
@@ -335,3 +466,20 @@ def contrib_rotary_embedding(op: Call, x: Range, positions: Range, cosines: Rang
     places = counted_on(positions, split.sizes[2]) if positions.rank == 1 else positions
     result = rotated(op, split, places, cosines, sines, bool(op.attribute("interleaved", 0)))
     return merge_heads(result) if x.rank == 3 else result
+
+
+@contrib_rotary_embedding.meaning
+def _(run: Run, x: Tensor, positions: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    if run.attribute("is_packed_batching", 0):
+        raise NotExecutable("com.microsoft::RotaryEmbedding of sequences of several lengths packed into one")
+    split = x
+    if x.dim() == 3:
+        heads = int(run.attribute("num_heads", 0))
+        if not (heads and run.attribute("rotary_embedding_dim", 0)):
+            heads = x.shape[2] // (2 * cosines.shape[1])
+        split = heads_apart(x, heads)
+    places = run.whole(positions)
+    if places.dim() == 1:
+        places = (places + run.torch.arange(split.shape[2]))[None]
+    result = turned_pairs(run, split, cosines[places], sines[places], bool(run.attribute("interleaved", 0)))
+    return heads_joined(result) if x.dim() == 3 else result

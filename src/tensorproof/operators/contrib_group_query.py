@@ -7,16 +7,22 @@ Keys that a query does not attend to (later ones, those before the window, what 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import INT64
+from tensorproof.execute.meaning import NotExecutable
+from tensorproof.formats import FLOAT32, INT64
 from tensorproof.operators.arithmetic import div, mul
 from tensorproof.operators.attention import (
+    attention_weights,
     biased,
+    for_heads,
+    heads_apart,
+    heads_joined,
+    masking,
     merge_heads,
     mix,
     probabilities,
@@ -24,16 +30,32 @@ from tensorproof.operators.attention import (
     softcapped,
     split_heads,
     tri_state,
+    with_softcap,
 )
-from tensorproof.operators.contrib_attention import COARSE, MICROSOFT, SCORE_RULES, counted_on, plus, products, rotated, wide
+from tensorproof.operators.casts import format_of
+from tensorproof.operators.contrib_attention import (
+    COARSE,
+    MICROSOFT,
+    SCORE_RULES,
+    counted_on,
+    plus,
+    products,
+    rotated,
+    scaled_scores,
+    wide,
+    wide_tensor,
+)
 from tensorproof.operators.linear import gemm
-from tensorproof.operators.rotary import rotary_embedding
+from tensorproof.operators.rotary import rotary_embedding, turned_pairs
 from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.operators.trigonometric import tanh
 from tensorproof.ranges.grid import Size, Span, coarse, fine, largest, smallest
 from tensorproof.ranges.moving import concatenate, reshape, shape_of, slice_axis, take
 from tensorproof.ranges.range import CELL_BUDGET, NAN, NEGATIVE_INFINITY, Range
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 Integers = npt.NDArray[np.int64]
 
@@ -291,3 +313,107 @@ def _or_zero(logits: Range) -> Range:
     low = np.where(maskable, np.minimum(logits.low, 0.0), logits.low)
     high = np.where(maskable, np.maximum(logits.high, 0.0), logits.high)
     return logits.replace(low, high, logits.special & np.uint8(NAN))
+
+
+# -- on torch ----------------------------------------------------------------------------------------------------------
+
+
+@group_query_attention.meaning
+def _(
+    run: Run,
+    query: Tensor,
+    key: Tensor | None,
+    value: Tensor | None,
+    past_key: Tensor | None,
+    past_value: Tensor | None,
+    last: Tensor,
+    total: Tensor,
+    cosines: Tensor | None = None,
+    sines: Tensor | None = None,
+    positions: Tensor | None = None,
+    attention_bias: Tensor | None = None,
+    sink: Tensor | None = None,
+    *others: Tensor | None,
+) -> tuple[Tensor, ...]:
+    if any(other is not None for other in others) or run.attribute("sliding_window_cache", 0):
+        raise NotExecutable("GroupQueryAttention with a quantised past, normalised queries, or a past of the window's size")
+    q, k, v = _heads_of(query, key, value, int(run.attribute("num_heads")), int(run.attribute("kv_num_heads")))
+    number, totals, length = int(run.whole(total)), run.whole(last).reshape(-1, 1) + 1, q.shape[2]
+    is_prompt = past_key is None or number == length
+    before = run.torch.zeros_like(totals) if is_prompt else totals - length
+    own = before + run.torch.arange(length)
+    if run.attribute("do_rotary", 0):
+        if cosines is None or sines is None:
+            raise NotExecutable("rotary embeddings without tables")
+        places = own
+        if positions is not None:
+            # Of a first prompt only the first position counts (GroupQueryAttention's schema).
+            given = run.whole(positions)
+            places = given if bool(before.any()) else given[:1, :1] + run.torch.arange(length)
+        interleaved = bool(run.attribute("rotary_interleaved", 0))
+        q, k = (turned_pairs(run, x, cosines[places], sines[places], interleaved) for x in (q, k))
+    present_key, present_value = (_present(run, past, new, before, number) for past, new in ((past_key, k), (past_value, v)))
+    all_keys, all_values = (for_heads(wide_tensor(run, x), q.shape[1]) for x in (present_key, present_value))
+    scores = scaled_scores(run, wide_tensor(run, q), all_keys)
+    logits = with_softcap(run, scores, float(run.attribute("softcap", 0.0)))
+    if attention_bias is not None:
+        missing = max(all_keys.shape[2] - attention_bias.shape[3], 0)
+        logits = logits + run.torch.nn.functional.pad(wide_tensor(run, attention_bias), (0, missing))
+    if not _is_tiled(run, query, sink):
+        own = own.minimum(totals - 1)
+    visible = _is_visible(run, own, totals, all_keys.shape[2])
+    weights = _weights(run, logits, visible, sink)
+    y = heads_joined(weights @ all_values).to(query.dtype)
+    shown = weights if int(run.attribute("qk_output", 0)) == 2 else logits.masked_fill(~visible, 0.0)
+    return y, present_key, present_value, shown[..., :number].to(query.dtype)
+
+
+def _heads_of(query: Tensor, key: Tensor | None, value: Tensor | None, heads: int, groups: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values with their heads split; packed ones are cut apart first (`_split`)."""
+    if key is None and value is None:
+        size = query.shape[2] // (heads + 2 * groups)
+        query, key, value = query.split([heads * size, groups * size, groups * size], 2)
+    if key is None or value is None:
+        raise NotExecutable("GroupQueryAttention with keys or values alone")
+    return heads_apart(query, heads), heads_apart(key, groups), heads_apart(value, groups)
+
+
+def _present(run: Run, past: Tensor | None, new: Tensor, before: Tensor, number: int) -> Tensor:
+    """The present state: the past of each batch, what is new, and a rest that is 0 (`_extended`)."""
+    batch, heads, length, size = new.shape
+    old = 0 if past is None else past.shape[2]
+    place = run.torch.arange(max(number, old))
+    index = run.torch.where(place < before, place, (place - before).clamp(max=length) + old)
+    parts = run.torch.cat([*([] if past is None else [past]), new, new.new_zeros(batch, heads, 1, size)], 2)
+    return parts.gather(2, index[:, None, :, None].expand(-1, heads, -1, size))
+
+
+def _is_tiled(run: Run, query: Tensor, sink: Tensor | None) -> bool:
+    """Which of its two kernels ONNX Runtime's CPU provider takes.
+
+    They differ in queries behind the end of their row: the tiled one places their window at their own position, where it may
+    be empty, the other one at the end of the row (seen in ONNX Runtime 1.31).
+    """
+    is_plain = not run.attribute("softcap", 0.0) and not run.attribute("qk_output", 0)
+    is_smooth = sink is not None or run.attribute("smooth_softmax", -1) == 1
+    return run.outputs > 2 and is_plain and not is_smooth and format_of(run, 0, query) is FLOAT32
+
+
+def _is_visible(run: Run, own: Tensor, totals: Tensor, keys: int) -> Tensor:
+    """Whether a query attends to a key, (batch, 1, queries, keys): no later one, none before its window or behind the end."""
+    place, own, totals = run.torch.arange(keys), own[:, None, :, None], totals[:, None, :, None]
+    window = int(run.attribute("local_window_size", -1))
+    visible = (place < totals).expand(-1, -1, own.shape[2], -1)
+    if run.attribute("causal", 1):
+        visible = visible & (place <= own)
+    return visible & (place > own - window) if window > 0 else visible
+
+
+def _weights(run: Run, logits: Tensor, visible: Tensor, sink: Tensor | None) -> Tensor:
+    """softmax(logits) among the visible keys, and one more key of each head where a sink takes its share (`_with_sink`)."""
+    logits = logits + masking(run, visible, -np.inf, logits)
+    if sink is None and run.attribute("smooth_softmax", -1) != 1:
+        return attention_weights(run, logits, ~visible.any(-1, keepdim=True))
+    extra = logits.new_zeros(1) if sink is None else wide_tensor(run, sink)[:, None, None]
+    extra = extra.expand(*logits.shape[:3], 1)
+    return run.torch.softmax(run.torch.cat((logits, extra), -1), -1)[..., :-1]

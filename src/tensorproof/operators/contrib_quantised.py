@@ -7,7 +7,7 @@ that arithmetic before it is quantised.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,23 +15,37 @@ from tensorproof.errors import NotAnalysed
 from tensorproof.formats import FLOAT32, INT32, Array
 from tensorproof.operators.activations import leaky_relu, sigmoid
 from tensorproof.operators.arithmetic import add
+from tensorproof.operators.casts import format_of
 from tensorproof.operators.comparison import where
 from tensorproof.operators.movement import concat, transpose_
 from tensorproof.operators.pooling import average_pool, global_average_pool
 from tensorproof.operators.quantisation import (
+    dequantised_tensor,
     dequantize_linear,
+    quantised_tensor,
     quantize_linear,
     reshaped,
     scale_is_degenerate,
     shifted,
 )
-from tensorproof.operators.quantised_products import qlinear_conv, requantised
+from tensorproof.operators.quantised_products import (
+    difference,
+    integer_sum,
+    qlinear_conv,
+    quantised_conv,
+    requantised,
+    requantised_tensor,
+    saturated,
+)
 from tensorproof.operators.softmax import softmax
-from tensorproof.operators.table import UNDEFINED, Call, Mask, evaluate, operator
+from tensorproof.operators.table import NEWEST, UNDEFINED, Call, Mask, evaluate, operator
 from tensorproof.ranges.elementwise import binary, corners
 from tensorproof.ranges.range import Range
 from tensorproof.rules.cast_overflow import CAST_OVERFLOW
 from tensorproof.rules.quantisation_scale import QUANTISATION_SCALE
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 MICROSOFT = "com.microsoft"
 
@@ -50,10 +64,16 @@ def _(op: Call, x: Range, scale: Range, zero_point: Range | None = None) -> Mask
     return scale_is_degenerate(scale)
 
 
+microsoft_quantize_linear.concrete = quantize_linear.concrete
+
+
 @operator("DequantizeLinear", domain=MICROSOFT, composed_of=(dequantize_linear,))
 def microsoft_dequantize_linear(op: Call, x: Range, scale: Range, zero_point: Range | None = None) -> Range:
     """DequantizeLinear, 16-bit types included."""
     return dequantize_linear.block(op, x, scale, zero_point)
+
+
+microsoft_dequantize_linear.concrete = dequantize_linear.concrete
 
 
 # -- real values and back ----------------------------------------------------------------------------------------------
@@ -81,6 +101,11 @@ def _kernel_error(*scales: Range) -> float:
     return _ROUNDINGS * FLOAT32.unit_roundoff * 256.0 * reach
 
 
+def real_tensor(run: Run, x: Tensor, scale: Tensor, zero_point: Tensor | None) -> Tensor:
+    """The real values that a quantised tensor stands for, with one scale for all of it."""
+    return dequantised_tensor(run, x, scale.reshape(()), None if zero_point is None else zero_point.reshape(()))
+
+
 # -- element-wise ------------------------------------------------------------------------------------------------------
 
 
@@ -99,6 +124,22 @@ def qlinear_add(
     """Sum of real values, rounded and saturated: increasing in both operands."""
     total = op.apply(add, real(op, a, a_scale, a_zero_point), real(op, b, b_scale, b_zero_point))
     return quantised(op, total, _kernel_error(a_scale, b_scale, c_scale), c_scale, c_zero_point or zero_of(a))
+
+
+@qlinear_add.meaning
+def _(
+    run: Run,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero_point: Tensor | None,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero_point: Tensor | None,
+    c_scale: Tensor,
+    c_zero_point: Tensor | None = None,
+) -> Tensor:
+    total = real_tensor(run, a, a_scale, a_zero_point) + real_tensor(run, b, b_scale, b_zero_point)
+    return quantised_tensor(run, total, c_scale, c_zero_point, format_of(run, 0, a))
 
 
 @operator("QLinearMul", domain=MICROSOFT)
@@ -121,6 +162,22 @@ def qlinear_mul(
     total = binary(left, right, corners(np.multiply), np.multiply)
     zero_point = reshaped(c_zero_point or zero_of(a), ())
     return requantised(total, reshaped(a_scale, ()), reshaped(b_scale, ()), reshaped(c_scale, ()), zero_point)
+
+
+@qlinear_mul.meaning
+def _(
+    run: Run,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero_point: Tensor | None,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero_point: Tensor | None,
+    c_scale: Tensor,
+    c_zero_point: Tensor | None = None,
+) -> Tensor:
+    total = integer_sum(run, difference(a, a_zero_point) * difference(b, b_zero_point))
+    return requantised_tensor(run, total, a_scale, b_scale, c_scale, c_zero_point, format_of(run, 0, a))
 
 
 def _binary_scale(
@@ -151,6 +208,14 @@ def qlinear_sigmoid(
     return quantised(op, y, 2.0**-21, y_scale, y_zero_point or zero_of(x))
 
 
+@qlinear_sigmoid.meaning
+def _(
+    run: Run, x: Tensor, x_scale: Tensor, x_zero_point: Tensor | None, y_scale: Tensor, y_zero_point: Tensor | None = None
+) -> Tensor:
+    y = run.torch.sigmoid(real_tensor(run, x, x_scale, x_zero_point))
+    return quantised_tensor(run, y, y_scale, y_zero_point, format_of(run, 0, x))
+
+
 @operator("QLinearLeakyRelu", domain=MICROSOFT, composed_of=(dequantize_linear, leaky_relu))
 def qlinear_leaky_relu(
     op: Call, x: Range, x_scale: Range, x_zero_point: Range | None, y_scale: Range, y_zero_point: Range | None = None
@@ -158,6 +223,14 @@ def qlinear_leaky_relu(
     """A table of LeakyRelu, rounded and saturated."""
     y = op.apply(leaky_relu, real(op, x, x_scale, x_zero_point), alpha=float(op.attribute("alpha", np.float32(0.01))))
     return quantised(op, y, 0.0, y_scale, y_zero_point or zero_of(x))
+
+
+@qlinear_leaky_relu.meaning
+def _(
+    run: Run, x: Tensor, x_scale: Tensor, x_zero_point: Tensor | None, y_scale: Tensor, y_zero_point: Tensor | None = None
+) -> Tensor:
+    y = run.torch.nn.functional.leaky_relu(real_tensor(run, x, x_scale, x_zero_point), float(run.attribute("alpha", 0.01)))
+    return quantised_tensor(run, y, y_scale, y_zero_point, format_of(run, 0, x))
 
 
 @operator(
@@ -175,6 +248,18 @@ def qlinear_average_pool(
     return quantised(op, y, _kernel_error(x_scale, y_scale), y_scale, y_zero_point or zero_of(x))
 
 
+@qlinear_average_pool.meaning
+def _(
+    run: Run, x: Tensor, x_scale: Tensor, x_zero_point: Tensor | None, y_scale: Tensor, y_zero_point: Tensor | None = None
+) -> Tensor:
+    channels = -1 if run.attribute("channels_last", 0) else 1
+    values = difference(x, x_zero_point).movedim(channels, 1)
+    mean = run.apply("AveragePool", values, version=NEWEST, **run.attributes).movedim(1, channels)
+    # The kernel adds the zero point before it rounds.
+    shift = 0.0 if y_zero_point is None else y_zero_point.to(y_scale.dtype)
+    return saturated(run, mean.to(x_scale.dtype) * x_scale / y_scale + shift, None, format_of(run, 0, x))
+
+
 @operator("QLinearGlobalAveragePool", domain=MICROSOFT, composed_of=(dequantize_linear, global_average_pool))
 def qlinear_global_average_pool(
     op: Call, x: Range, x_scale: Range, x_zero_point: Range | None, y_scale: Range, y_zero_point: Range | None = None
@@ -182,6 +267,16 @@ def qlinear_global_average_pool(
     """Increasing: the mean of real values over all of space, rounded and saturated."""
     y = _channels_first(op, real(op, x, x_scale, x_zero_point), global_average_pool, {})
     return quantised(op, y, _kernel_error(x_scale, y_scale), y_scale, y_zero_point or zero_of(x))
+
+
+@qlinear_global_average_pool.meaning
+def _(
+    run: Run, x: Tensor, x_scale: Tensor, x_zero_point: Tensor | None, y_scale: Tensor, y_zero_point: Tensor | None = None
+) -> Tensor:
+    space = tuple(range(1, x.dim() - 1) if run.attribute("channels_last", 0) else range(2, x.dim()))
+    total = difference(x, x_zero_point).sum(space, keepdim=True)
+    scale = x_scale / (y_scale * (x.numel() // total.numel()))
+    return saturated(run, total.to(scale.dtype) * scale, y_zero_point, format_of(run, 0, x))
 
 
 def _channels_first(op: Call, x: Range, pool: Any, attributes: dict[str, Any]) -> Range:
@@ -220,6 +315,17 @@ def qlinear_softmax(
     return quantised(op, probabilities, (length + 1) * unit, scales, y_zero_point or zero_of(x))
 
 
+@qlinear_softmax.meaning
+def _(
+    run: Run, x: Tensor, x_scale: Tensor, x_zero_point: Tensor | None, y_scale: Tensor, y_zero_point: Tensor | None = None
+) -> Tensor:
+    logits, axis = real_tensor(run, x, x_scale, x_zero_point), int(run.attribute("axis", -1))
+    y = run.apply("Softmax", logits, version=int(run.attribute("opset", 13)), axis=axis)
+    # The kernel multiplies by floor(1 / scale).
+    steps = run.passing(run.torch.floor(1.0 / y_scale), 1.0 / y_scale)
+    return saturated(run, y * steps.reshape(()), y_zero_point, format_of(run, 0, x))
+
+
 def _unary_scale(
     op: Call, x: Range, x_scale: Range, x_zero_point: Range | None, y_scale: Range, y_zero_point: Range | None = None
 ) -> Mask:
@@ -247,6 +353,13 @@ def qlinear_concat(op: Call, y_scale: Range, y_zero_point: Range, *parts: Range)
     triples = zip(parts[::3], parts[1::3], parts[2::3])
     results = [_rescaled(op, x, scale, zero_point, y_scale, y_zero_point) for x, scale, zero_point in triples]
     return op.apply(concat, *results, axis=op.attribute("axis"))
+
+
+@qlinear_concat.meaning
+def _(run: Run, y_scale: Tensor, y_zero_point: Tensor, *parts: Tensor) -> Tensor:
+    to, triples = format_of(run, 1, y_zero_point), zip(parts[::3], parts[1::3], parts[2::3])
+    results = [quantised_tensor(run, real_tensor(run, *triple), y_scale, y_zero_point, to) for triple in triples]
+    return run.torch.cat(results, int(run.attribute("axis")))
 
 
 @qlinear_concat.hazard(QUANTISATION_SCALE, gives=UNDEFINED, operand=0)
@@ -282,6 +395,24 @@ def qlinear_where(
     return op.apply(where, condition, chosen, other)
 
 
+@qlinear_where.meaning
+def _(
+    run: Run,
+    condition: Tensor,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor,
+    y: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+    z_scale: Tensor,
+    z_zero_point: Tensor,
+) -> Tensor:
+    chosen, other = real_tensor(run, x, x_scale, x_zero_point), real_tensor(run, y, y_scale, y_zero_point)
+    z = run.apply("Where", condition, chosen, other, version=NEWEST)
+    return quantised_tensor(run, z, z_scale, z_zero_point, format_of(run, 8, z_zero_point))
+
+
 @qlinear_where.hazard(QUANTISATION_SCALE, gives=UNDEFINED, operand=7)
 def _(op: Call, *operands: Range) -> Mask:
     return scale_is_degenerate(operands[7])
@@ -298,3 +429,10 @@ def microsoft_qlinear_conv(op: Call, x: Range, *parameters: Range | None) -> Ran
     moved = op.apply(transpose_, x, perm=[0, rank - 1, *range(1, rank - 1)])
     y = op.apply(qlinear_conv, moved, *parameters, **attributes)
     return op.apply(transpose_, y, perm=[0, *range(2, rank), 1])
+
+
+@microsoft_qlinear_conv.meaning
+def _(run: Run, x: Tensor, *parameters: Tensor | None) -> Tensor:
+    if not run.attribute("channels_last", 0):
+        return quantised_conv(run, x, *parameters)
+    return quantised_conv(run, x.movedim(-1, 1), *parameters).movedim(1, -1)

@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
+from tensorproof.execute.meaning import NotExecutable
 from tensorproof.formats import FLOAT32, Array
 from tensorproof.operators.activations import relu
 from tensorproof.operators.arithmetic import add, mul
+from tensorproof.operators.contrib_attention import attended_projections, wide_tensor
 from tensorproof.operators.contrib_quantised import MICROSOFT
 from tensorproof.operators.contrib_quantised_products import (
     block_weights,
+    constant_array,
+    in_eight_bits,
     low_bit_product,
     product_of_scales,
+    real_product,
     scaled_total,
+    unpacked,
+    unpacked_tensor,
+    weights_of_blocks,
 )
 from tensorproof.operators.gated_activations import gelu, swish
 from tensorproof.operators.linear import matmul
 from tensorproof.operators.quantised_products import integer_product
 from tensorproof.operators.softmax import softmax
-from tensorproof.operators.table import Call, operator
+from tensorproof.operators.table import NEWEST, Attributed, Call, operator
 from tensorproof.ranges.elementwise import corners, product
 from tensorproof.ranges.grid import counts, every
 from tensorproof.ranges.moving import moved
 from tensorproof.ranges.range import CELL_BUDGET, NEGATIVE_INFINITY, Range, align
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 
 def _columns(x: Range, part: slice) -> Range:
@@ -82,6 +93,25 @@ def qattention(
         followed = _attended(op, queries, present, heads)
         output = output if followed is None else output.meet(followed)
     return output, present
+
+
+@qattention.meaning
+def _(
+    run: Run,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    x_scale: Tensor,
+    weight_scale: Tensor,
+    mask_index: Tensor | None = None,
+    x_zero_point: Tensor | None = None,
+    weight_zero_point: Tensor | None = None,
+    past: Tensor | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    if run.attribute("do_rotary", 0) or run.attribute("past_present_share_buffer", 0):
+        raise NotExecutable("QAttention with rotary embeddings, or past and present in one buffer")
+    projected = real_product(run, x, weight, x_scale, weight_scale, x_zero_point, weight_zero_point, bias)
+    return attended_projections(run, projected, [weight.shape[1] // 3] * 3, mask_index, past)
 
 
 def _attended(op: Call, queries: Range, present: Range, heads: int) -> Range | None:
@@ -279,6 +309,13 @@ def _flattened(x: Range) -> Range:
     return _flattened(x.smash((0, 1)))
 
 
+def _coding(op: Attributed, name: str) -> tuple[int, int, bool]:
+    """The bits and the block size (0: a whole row) of a layer's weights, and whether its input may be rounded to 8 bits."""
+    bits = int(op.attribute(f"{name}_expert_weight_bits", 0)) or int(op.attribute("expert_weight_bits", 4))
+    block = int(op.attribute("block_size", 0))
+    return bits, block, int(op.attribute("accuracy_level", 0)) == 4 or (block > 0 and bits == 8)
+
+
 def _layer(
     op: Call,
     x: Range,
@@ -292,13 +329,15 @@ def _layer(
     """x @ W.T + bias for all experts, (experts, tokens, outputs)."""
     if codes is None or scales is None or scales.array is None:
         raise NotAnalysed("the weights of the experts are not constants")
-    bits = int(op.attribute(f"{name}_expert_weight_bits", 0)) or int(op.attribute("expert_weight_bits", 4))
-    block = int(op.attribute("block_size", 0))
+    bits, block, rounds_rows = _coding(op, name)
     experts, rows = codes.sizes[:2]
-    weights = block_weights(codes, scales, zero_points, bits, block or columns, rows, columns)
+    if zero_points is not None and not block:
+        # One per row, packed along the rows.
+        shifts = unpacked(constant_array(zero_points, "the zero points"), bits, rows)
+        zero_points = Range.constant(shifts.astype(np.float32))
+    weights = block_weights(codes, scales, zero_points, bits, block or columns, (experts, rows), columns)
     factors = np.abs(scales.array.astype(np.float64)).reshape(experts, rows, -1)
     unit: Array = factors.sum(axis=-1) * (block or columns) * 2.0**bits
-    rounds_rows = int(op.attribute("accuracy_level", 0)) == 4 or (block > 0 and bits == 8)
     batched = x
     if x.rank == 2:
         batched = moved(x, (1, *x.sizes), (None, *x.grid), lambda a: a[None])
@@ -330,3 +369,75 @@ def _activated(op: Call, x: Range) -> Range:
         gate, linear = gate.clamp(high=float(limit)), linear.clamp(-float(limit), float(limit))
     shifted = linear if beta == 0.0 else op.apply(add, linear, Range.constant(np.asarray(beta), linear.format))
     return op.apply(mul, op.apply(swish, gate, alpha=alpha), shifted)
+
+
+@qmoe.meaning
+def _(run: Run, x: Tensor, router: Tensor, *parameters: Tensor | None) -> Tensor:
+    given = dict(enumerate(parameters, start=2))
+    if run.attribute("quant_type", "int") != "int" or any(given.get(number) is not None for number in (8, 9, 10, 13)):
+        raise NotExecutable("QMoE with weights that are not integers, or with a third layer")
+    tokens = wide_tensor(run, x).reshape(-1, x.shape[-1])
+    inner = _activation(run, _expert_layer(run, tokens, given.get(2), given.get(3), given.get(11), given.get(4), "fc1"))
+    outer = _expert_layer(run, inner, given.get(5), given.get(6), given.get(12), given.get(7), "fc2")
+    result = (_shares(run, router, given.get(14)).T[..., None] * outer).sum(0)
+    return result.reshape(x.shape).to(x.dtype)
+
+
+def _expert_layer(
+    run: Run,
+    x: Tensor,
+    codes: Tensor | None,
+    scales: Tensor | None,
+    zero_points: Tensor | None,
+    bias: Tensor | None,
+    name: str,
+) -> Tensor:
+    """x @ W.T + bias for all experts, (experts, tokens, outputs)."""
+    if codes is None or scales is None:
+        raise NotExecutable("QMoE without weights or scales")
+    bits, block, rounds_rows = _coding(run, name)
+    experts, rows = codes.shape[:2]
+    if zero_points is not None and not block:
+        zero_points = unpacked_tensor(run, zero_points, bits, rows)
+    width = block or x.shape[-1]
+    weights = weights_of_blocks(run, codes, scales, zero_points, bits, width, (experts, rows), is_packed=block > 0)
+    y = (in_eight_bits(run, x, width) if rounds_rows else x) @ weights.transpose(1, 2)
+    return y if bias is None else y + wide_tensor(run, bias)[:, None]
+
+
+def _shares(run: Run, router: Tensor, router_weights: Tensor | None) -> Tensor:
+    """The weight of every expert for every token, (tokens, experts): 0 but for the k largest logits (`_routing`)."""
+    logits, k = wide_tensor(run, router), min(int(run.attribute("k", 1)), router.shape[1])
+    largest, places = logits.topk(k)
+    if router_weights is None:
+        shares = run.torch.softmax(largest, -1)
+    else:
+        shares = wide_tensor(run, router_weights).gather(1, places)
+        if run.attribute("normalize_routing_weights", 0):
+            shares = shares / shares.sum(-1, keepdim=True)
+    result = run.torch.zeros_like(logits).scatter(1, places, shares)
+    # The weight of one expert alone is always 1.
+    return run.passing(result, run.torch.softmax(logits, -1)) if k == 1 and router_weights is None else result
+
+
+def _activation(run: Run, x: Tensor) -> Tensor:
+    """The function between the two layers (`_activated`)."""
+    kind = str(run.attribute("activation_type", "relu"))
+    if kind == "identity":
+        return x
+    if kind == "gelu":
+        return run.torch.nn.functional.gelu(x, approximate="tanh")
+    if kind == "silu":
+        return run.torch.nn.functional.silu(x)
+    if kind == "relu":
+        return run.apply("Relu", x, version=NEWEST)
+    if kind != "swiglu":
+        raise NotExecutable(f"QMoE with activation {kind}")
+    interleaved = int(run.attribute("swiglu_fusion", 0)) == 1
+    gate, linear = (x[..., 0::2], x[..., 1::2]) if interleaved else x.chunk(2, -1)
+    alpha, beta = float(run.attribute("activation_alpha", 1.0)), float(run.attribute("activation_beta", 0.0))
+    limit = run.attribute("swiglu_limit")
+    if limit is not None:
+        gate = run.passing(gate.clamp(max=float(limit)), gate)
+        linear = run.passing(linear.clamp(-float(limit), float(limit)), linear)
+    return gate * run.torch.sigmoid(alpha * gate) * (linear + beta)

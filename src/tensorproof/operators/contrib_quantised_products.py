@@ -3,15 +3,17 @@ weights of a few bits that are unpacked and scaled block by block."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
+from tensorproof.execute.meaning import NotExecutable
 from tensorproof.formats import FLOAT32, FLOAT64, INT32, UINT8, Array
 from tensorproof.operators.arithmetic import add, mul
-from tensorproof.operators.casts import converted
+from tensorproof.operators.casts import converted, format_of
+from tensorproof.operators.contrib_attention import wide_tensor
 from tensorproof.operators.contrib_quantised import MICROSOFT
 from tensorproof.operators.indexing import gather
 from tensorproof.operators.linear import matmul
@@ -21,15 +23,29 @@ from tensorproof.operators.quantisation import (
     dynamic_quantize_linear,
     reshaped,
     scale_is_degenerate,
+    spread_tensor,
 )
-from tensorproof.operators.quantised_products import integer_product, per_column, requantised, wrapped
-from tensorproof.operators.table import UNDEFINED, Call, Mask, operator
+from tensorproof.operators.quantised_products import (
+    by_column,
+    integer_matmul,
+    integer_product,
+    integer_sum,
+    per_column,
+    requantised,
+    requantised_tensor,
+    scaled_sum,
+    wrapped,
+)
+from tensorproof.operators.table import NEWEST, UNDEFINED, Call, Mask, operator
 from tensorproof.ranges.elementwise import corners, product
 from tensorproof.ranges.range import Range, align
 from tensorproof.ranges.sums import report_partial_overflow
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.quantisation_scale import QUANTISATION_SCALE
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 # -- integer products with floating results ----------------------------------------------------------------------------
 
@@ -78,6 +94,36 @@ def matmul_integer_to_float(
     return scaled_total(op, total, product_of_scales(op, a_scale, b_scale), bias)
 
 
+@matmul_integer_to_float.meaning
+def _(
+    run: Run,
+    a: Tensor,
+    b: Tensor,
+    a_scale: Tensor,
+    b_scale: Tensor,
+    a_zero_point: Tensor | None = None,
+    b_zero_point: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    return real_product(run, a, b, a_scale, b_scale, a_zero_point, b_zero_point, bias)
+
+
+def real_product(
+    run: Run,
+    a: Tensor,
+    b: Tensor,
+    a_scale: Tensor,
+    b_scale: Tensor,
+    a_zero_point: Tensor | None,
+    b_zero_point: Tensor | None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """The 32-bit integer product times both scales, plus a bias."""
+    total = integer_sum(run, integer_matmul(run, a, b, a_zero_point, b_zero_point))
+    y = scaled_sum(run, total, by_column(a_scale), by_column(b_scale))
+    return (y if bias is None else y + bias).to(a_scale.dtype)
+
+
 @operator("QGemm", domain=MICROSOFT, composed_of=(mul, transpose_), hazards=(ARITHMETIC_OVERFLOW,))
 def qgemm(
     op: Call,
@@ -112,6 +158,30 @@ def qgemm(
     return requantised(total, left, right, reshaped(y_scale, ()), reshaped(zero_point, ()))
 
 
+@qgemm.meaning
+def _(
+    run: Run,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero_point: Tensor,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero_point: Tensor,
+    c: Tensor | None = None,
+    y_scale: Tensor | None = None,
+    y_zero_point: Tensor | None = None,
+) -> Tensor:
+    a = a.T if run.attribute("transA", 0) else a
+    b = b.T if run.attribute("transB", 0) else b
+    total = integer_matmul(run, a, b, a_zero_point, b_zero_point)
+    total = integer_sum(run, total if c is None else total + c)
+    left, right = by_column(a_scale) * float(run.attribute("alpha", 1.0)), by_column(b_scale)
+    if y_scale is None:
+        return scaled_sum(run, total, left, right)
+    to = UINT8 if y_zero_point is None else format_of(run, 8, y_zero_point)
+    return requantised_tensor(run, total, left, right, by_column(y_scale), y_zero_point, to)
+
+
 @qgemm.hazard(QUANTISATION_SCALE, gives=UNDEFINED, operand=7)
 def _(op: Call, *operands: Range | None) -> Mask:
     scale = operands[7] if len(operands) > 7 else None
@@ -140,6 +210,12 @@ def dynamic_quantize_matmul(
     return result if bias is None else op.apply(add, result, bias)
 
 
+@dynamic_quantize_matmul.meaning
+def _(run: Run, a: Tensor, b: Tensor, b_scale: Tensor, b_zero_point: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+    codes, scale, zero_point = run.apply("DynamicQuantizeLinear", a, version=NEWEST)
+    return real_product(run, codes, b, scale, b_scale, zero_point, b_zero_point, bias)
+
+
 # -- weights of a few bits ---------------------------------------------------------------------------------------------
 
 
@@ -152,29 +228,28 @@ def unpacked(codes: npt.NDArray[np.uint8], bits: int, count: int) -> npt.NDArray
     return parts.reshape(*codes.shape[:-1], -1)[..., :count]
 
 
-def _constant_array(x: Range, what: str) -> npt.NDArray[Any]:
+def constant_array(x: Range, what: str) -> npt.NDArray[Any]:
+    """The elements of an operand that has to be known."""
     if x.array is None:
         raise NotAnalysed(f"{what} are not a constant")
     return x.array
 
 
 def block_weights(
-    codes: Range, scales: Range, zero_points: Range | None, bits: int, block: int, rows: int, columns: int
+    codes: Range, scales: Range, zero_points: Range | None, bits: int, block: int, shape: tuple[int, ...], columns: int
 ) -> npt.NDArray[np.float32]:
-    """Weights (..., rows, columns) that are packed along the columns, a scale and a zero point per block of columns."""
-    packed = _constant_array(codes, "the weights")
-    batch = packed.shape[:1] if packed.ndim == 3 and rows != packed.shape[0] else ()
+    """Weights (*shape, columns) that are packed along the columns, a scale and a zero point per block of columns."""
     blocks = -(-columns // block)
-    values = unpacked(packed.reshape(*batch, rows, -1), bits, blocks * block).astype(np.float32)
-    values = values.reshape(*batch, rows, blocks, block)
-    factors = _constant_array(scales, "the scales").astype(np.float32).reshape(*batch, rows, blocks, 1)
+    packed = constant_array(codes, "the weights").reshape(*shape, -1)
+    values = unpacked(packed, bits, blocks * block).astype(np.float32).reshape(*shape, blocks, block)
+    factors = constant_array(scales, "the scales").astype(np.float32).reshape(*shape, blocks, 1)
     shift: Any = np.float32(2 ** (bits - 1))
     if zero_points is not None:
-        shifts = _constant_array(zero_points, "the zero points")
+        shifts = constant_array(zero_points, "the zero points")
         if shifts.dtype == np.uint8:
-            shifts = unpacked(shifts.reshape(*batch, rows, -1), bits, blocks)
-        shift = shifts.astype(np.float32).reshape(*batch, rows, blocks, 1)
-    return ((values - shift) * factors).reshape(*batch, rows, blocks * block)[..., :columns]
+            shifts = unpacked(shifts.reshape(*shape, -1), bits, blocks)
+        shift = shifts.astype(np.float32).reshape(*shape, blocks, 1)
+    return ((values - shift) * factors).reshape(*shape, blocks * block)[..., :columns]
 
 
 def _row_reach(x: Range) -> Range:
@@ -240,11 +315,73 @@ def matmul_nbits(
         raise NotAnalysed("weights ordered by g_idx")
     bits, block = int(op.attribute("bits", 4)), int(op.attribute("block_size"))
     rows, columns = int(op.attribute("N")), int(op.attribute("K"))
-    weights = block_weights(b, scales, zero_points, bits, block, rows, columns)
-    factors = np.abs(_constant_array(scales, "the scales").astype(np.float64)).reshape(rows, -1)
+    weights = block_weights(b, scales, zero_points, bits, block, (rows,), columns)
+    factors = np.abs(constant_array(scales, "the scales").astype(np.float64)).reshape(rows, -1)
     unit = factors.sum(axis=-1) * block * 2.0**bits
     y = low_bit_product(op, a, weights, unit, rounds_rows=int(op.attribute("accuracy_level", 0)) == 4)
     return y if bias is None else op.apply(add, y, bias)
+
+
+@matmul_nbits.meaning
+def _(
+    run: Run,
+    a: Tensor,
+    b: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None = None,
+    g_idx: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    if g_idx is not None and g_idx.numel():
+        raise NotExecutable("MatMulNBits with weights ordered by g_idx")
+    bits, block, shape = int(run.attribute("bits", 4)), int(run.attribute("block_size")), (int(run.attribute("N")),)
+    is_packed = zero_points is not None and run.format(3, zero_points) == "int"
+    weights = weights_of_blocks(run, b, scales, zero_points, bits, block, shape, is_packed=is_packed)
+    x = wide_tensor(run, a)
+    if int(run.attribute("accuracy_level", 0)) == 4:
+        x = in_eight_bits(run, x, block)
+    y = x @ weights[:, : a.shape[-1]].T
+    return (y if bias is None else y + wide_tensor(run, bias)).to(a.dtype)
+
+
+def unpacked_tensor(run: Run, codes: Tensor, bits: int, count: int) -> Tensor:
+    """Codes of a few bits out of the bytes along the last axis, the first in the low bits (`unpacked`)."""
+    parts = run.whole(codes)[..., None] >> run.torch.arange(0, 8, bits)
+    return (parts & (2**bits - 1)).flatten(-2)[..., :count]
+
+
+def weights_of_blocks(
+    run: Run,
+    codes: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    bits: int,
+    block: int,
+    shape: tuple[int, ...],
+    *,
+    is_packed: bool,
+) -> Tensor:
+    """Weights (*shape, columns) that are packed along the columns, a scale and a zero point per block of columns.
+
+    The columns are those of whole blocks. Zero points are codes of as many bits, packed per row, or numbers.
+    """
+    scales = wide_tensor(run, scales).reshape(*shape, -1, 1)
+    blocks = scales.shape[-2]
+    values = unpacked_tensor(run, codes.reshape(*shape, -1), bits, blocks * block).reshape(*shape, blocks, block)
+    if zero_points is None:
+        return ((values - 2 ** (bits - 1)) * scales).flatten(-2)
+    if is_packed:
+        zero_points = unpacked_tensor(run, zero_points.reshape(*shape, -1), bits, blocks)
+    return ((values - wide_tensor(run, zero_points).reshape(*shape, blocks, 1)) * scales).flatten(-2)
+
+
+def in_eight_bits(run: Run, x: Tensor, block: int) -> Tensor:
+    """Numbers rounded to 8 bits, with one scale per block of the last axis: 127 steps to the largest of its magnitudes."""
+    size = x.shape[-1]
+    blocks = run.torch.nn.functional.pad(x, (0, -size % block)).unflatten(-1, (-1, block))
+    step = blocks.abs().amax(-1, keepdim=True) / 127.0
+    codes = run.torch.round(blocks / run.torch.where(step > 0, step, 1.0))
+    return run.passing((codes * step).flatten(-2)[..., :size], x)
 
 
 @operator("GatherBlockQuantized", domain=MICROSOFT, composed_of=(dequantize_linear, gather))
@@ -271,11 +408,32 @@ def _within(indices: Range, rows: int) -> Range:
 
 
 def _unpacked_table(data: Range, scales: Range, zero_points: Range | None, bits: int, block: int, axis: int) -> tuple[Range, Range]:
-    codes = _constant_array(data, "the weights")
+    codes = constant_array(data, "the weights")
     values = unpacked(codes, bits, codes.shape[-1] * 8 // bits)
     shape = scales.sizes
     if zero_points is None:
         shifts = np.full(shape, 2 ** (bits - 1), np.uint8)
     else:
-        shifts = unpacked(_constant_array(zero_points, "the zero points"), bits, shape[-1])
+        shifts = unpacked(constant_array(zero_points, "the zero points"), bits, shape[-1])
     return Range.constant(values, UINT8), Range.constant(shifts.reshape(shape), UINT8)
+
+
+@gather_block_quantized.meaning
+def _(run: Run, data: Tensor, indices: Tensor, scales: Tensor, zero_points: Tensor | None = None) -> Tensor:
+    axis, bits = int(run.attribute("quantize_axis", 1)), int(run.attribute("bits", 4))
+    shift: Tensor | float = 0.0
+    if format_of(run, 0, data) is UINT8:
+        data = unpacked_tensor(run, data, bits, data.shape[-1] * 8 // bits)
+        shift = 2.0 ** (bits - 1)
+        zero_points = None if zero_points is None else unpacked_tensor(run, zero_points, bits, scales.shape[-1])
+    block = int(run.attribute("block_size", 128)) or data.shape[axis]
+    factors = spread_tensor(wide_tensor(run, scales), data, axis, block)
+    if zero_points is not None:
+        shift = spread_tensor(zero_points.to(factors.dtype), data, axis, block)
+    table = ((data.to(factors.dtype) - shift) * factors).to(scales.dtype)
+    along, places = int(run.attribute("gather_axis", 0)) % table.dim(), run.whole(indices)
+    size = table.shape[along]
+    is_inside = (places >= -size) & (places < size)
+    rows = table.index_select(along, run.torch.where(is_inside, places % size, 0).reshape(-1))
+    rows = rows.reshape(*table.shape[:along], *places.shape, *table.shape[along + 1 :])
+    return rows.masked_fill(~is_inside.reshape(*places.shape, *[1] * (table.dim() - 1 - along)), 0.0)

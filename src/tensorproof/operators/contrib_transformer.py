@@ -6,14 +6,19 @@ addition: the ranges hold for both. The statistics are taken to be computed as `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import FLOAT32, INT32, Format
 from tensorproof.operators.activations import least, rounded
 from tensorproof.operators.arithmetic import add
+from tensorproof.operators.contrib_attention import MICROSOFT, wide_tensor
 from tensorproof.operators.indexing import gather
-from tensorproof.operators.normalisation import EPSILON, layer_normalised
+from tensorproof.operators.normalisation import EPSILON, layer_normalised, standardised
 from tensorproof.operators.norms import rms_normalised
 from tensorproof.operators.statistics import STATISTICS, affine, spread_special, stash
 from tensorproof.operators.table import CORRECT, Call, operator
@@ -23,7 +28,9 @@ from tensorproof.ranges.range import Range
 from tensorproof.ranges.rows import Rows
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 
-MICROSOFT = "com.microsoft"
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
+
 #: The default of the fused operators, a float32 number (ONNX Runtime's contrib schemas).
 FUSED_EPSILON = float(np.float32(1e-12))
 
@@ -78,12 +85,30 @@ def _rms_normalised(
     return y, rows.per_row(slowest, fastest, flags, inverse_format)
 
 
+def _total(run: Run, *terms: Tensor | None) -> Tensor:
+    """The sum of the terms that are there, from left to right, in at least float32."""
+    return reduce(run.torch.add, (wide_tensor(run, term) for term in terms if term is not None))
+
+
+def _by_root_mean_square(run: Run, x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tensor, Tensor]:
+    """x / sqrt(mean(x^2) + epsilon) and the reciprocal of the root."""
+    inverse = run.torch.rsqrt(x.square().mean(tuple(axes), keepdim=True) + epsilon)
+    return x * inverse, inverse
+
+
 @operator("SimplifiedLayerNormalization", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, hazards=STATISTICS)
 def simplified_layer_normalization(op: Call, x: Range, scale: Range) -> tuple[Range, Range]:
     """x / sqrt(mean(x^2) + epsilon) * scale (ONNX Runtime's name of RMSNormalization): increasing in the element itself."""
     axes = tuple(range(normalised_axis(int(op.attribute("axis", -1)), x.rank), x.rank))
     declared = ([*op.output_formats, None, None])[1]
     return _rms_normalised(op, x, axes, op.attribute("epsilon", EPSILON), scale, declared)
+
+
+@simplified_layer_normalization.meaning
+def _(run: Run, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    axes = range(normalised_axis(int(run.attribute("axis", -1)), x.dim()), x.dim())
+    y, inverse = _by_root_mean_square(run, wide_tensor(run, x), axes, run.attribute("epsilon", EPSILON))
+    return (y * wide_tensor(run, scale)).to(scale.dtype), inverse
 
 
 @operator(
@@ -101,6 +126,16 @@ def skip_layer_normalization(
     total = _sum(op, x, skip, bias)
     y, mean, inverse = layer_normalised(op, total, (total.rank - 1,), op.attribute("epsilon", FUSED_EPSILON), gamma, beta)
     return y, mean, inverse, _inside(total)
+
+
+@skip_layer_normalization.meaning
+def _(
+    run: Run, x: Tensor, skip: Tensor, gamma: Tensor, beta: Tensor | None = None, bias: Tensor | None = None
+) -> tuple[Tensor, ...]:
+    total = _total(run, x, skip, bias)
+    y, mean, inverse = standardised(run, total, (-1,), run.attribute("epsilon", FUSED_EPSILON))
+    y = _total(run, y * wide_tensor(run, gamma), beta)
+    return y.to(x.dtype), mean, inverse, total.to(x.dtype)
 
 
 @operator(
@@ -122,6 +157,13 @@ def skip_simplified_layer_normalization(
     y, inverse = _rms_normalised(op, total, axes, epsilon, gamma, inverse_format)
     no_mean = Range.uniform(inverse.shape, mean_format or inverse.format, 0.0, 0.0)
     return y, no_mean, inverse, _inside(total)
+
+
+@skip_simplified_layer_normalization.meaning
+def _(run: Run, x: Tensor, skip: Tensor, gamma: Tensor, bias: Tensor | None = None) -> tuple[Tensor, ...]:
+    total = _total(run, x, skip, bias)
+    y, inverse = _by_root_mean_square(run, total, (-1,), run.attribute("epsilon", FUSED_EPSILON))
+    return (y * wide_tensor(run, gamma)).to(x.dtype), run.torch.zeros_like(inverse), inverse, total.to(x.dtype)
 
 
 @operator(
@@ -166,6 +208,32 @@ def embed_layer_normalization(
         total = total.join(other).join(last)
     y, _, _ = layer_normalised(op, total, (2,), op.attribute("epsilon", FUSED_EPSILON), gamma, beta)
     return y, _mask_index(op, mask, batch, length), _inside(total)
+
+
+@embed_layer_normalization.meaning
+def _(
+    run: Run,
+    words: Tensor,
+    segments: Tensor | None,
+    word_table: Tensor,
+    position_table: Tensor,
+    segment_table: Tensor | None,
+    gamma: Tensor,
+    beta: Tensor,
+    mask: Tensor | None = None,
+    positions: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    batch, length = words.shape
+    position = position_table[:length] if positions is None else position_table[run.whole(positions)]
+    segment = None if segments is None or segment_table is None else segment_table[run.whole(segments)]
+    total = _total(run, word_table[run.whole(words)], position, segment)
+    y, _, _ = standardised(run, total, (-1,), run.attribute("epsilon", FUSED_EPSILON))
+    y = _total(run, y * wide_tensor(run, gamma), beta).to(gamma.dtype)
+    if mask is None:
+        counted = run.torch.zeros(batch, dtype=run.torch.int32)
+    else:
+        counted = run.passing((mask == 1).sum(1, dtype=run.torch.int32), mask.sum(1))
+    return y, counted, total.to(gamma.dtype)
 
 
 def _mask_index(op: Call, mask: Range | None, batch: int, length: int) -> Range:

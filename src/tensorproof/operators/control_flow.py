@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorproof.errors import NotAnalysed
+from tensorproof.execute.meaning import NotExecutable
 from tensorproof.formats import FLOAT32, INT64
-from tensorproof.graph import Graph, Node
+from tensorproof.graph import Graph, Model, Node
 from tensorproof.operators.table import operator
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, join, truth
 from tensorproof.ranges.grid import Cuts, Shape, Size, Span, largest, smallest, union
@@ -31,8 +32,14 @@ from tensorproof.ranges.slices import (
 )
 from tensorproof.ranges.trip_counts import most_trips
 
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
+
 #: Counts beyond this are no counts: exporters write the largest integer for "until the condition says stop".
 ENDLESS = 2.0**53
+
+#: A loop that runs longer than this on torch is given up.
+MOST_ITERATIONS = 1 << 16
 
 Operands = Sequence[Flow | None]
 
@@ -64,6 +71,15 @@ def if_(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
     return [flow.behind(condition.roots) for flow in results]
 
 
+@if_.meaning
+def _(run: Run, condition: Tensor) -> tuple[Any, ...]:
+    return tuple(run.body(run.attribute("then_branch" if _holds(run, condition) else "else_branch"), ()))
+
+
+def _holds(run: Run, condition: Tensor) -> bool:
+    return bool(run.whole(condition).any())
+
+
 @operator("Loop", control=True, coarse="iterations are bounded one by one, long loops by a fixpoint", steered_by=(0, 1))
 def loop(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
     """Iterations one by one while they are few or exact, else a fixpoint; joined over all possible exits."""
@@ -71,8 +87,8 @@ def loop(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
     count, condition = (*operands[:2], None, None)[:2]
     initial = [flow if flow is not None else Flow.of(OptionalOf(None, True)) for flow in operands[2:]]
     states = len(initial)
-    numbers = _one_element(run, body, 0)
-    going = Flow.of(Range.constant(np.ones(_one_element(run, body, 1), np.bool_)))
+    numbers = _one_element(run.model, body, 0)
+    going = Flow.of(Range.constant(np.ones(_one_element(run.model, body, 1), np.bool_)))
 
     def step(first: int, last: float, state: Sequence[Flow], current: Flow | None) -> Outcome:
         # The condition holds whenever the body runs, unless there is none and the body's own is ignored.
@@ -111,17 +127,45 @@ def loop(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
     ]
 
 
+@loop.meaning
+def _(run: Run, count: Tensor | None = None, condition: Tensor | None = None, *initial: Any) -> tuple[Any, ...]:
+    body: Graph = run.attribute("body")
+    number, current = (run.torch.zeros(_one_element(run, body, index), dtype=run.torch.int64) for index in (0, 1))
+    current = run.torch.ones_like(current, dtype=run.torch.bool) if condition is None else condition.reshape(current.shape)
+    limit = math.inf if count is None else int(run.whole(count))
+    states, rows = list(initial), list[list[Any]]()
+    # Without a condition the one that the body computes is ignored (ONNX Loop-11).
+    while len(rows) < limit and (condition is None or _holds(run, current)):
+        if len(rows) == MOST_ITERATIONS:
+            raise NotExecutable(f"a loop of more than {MOST_ITERATIONS} iterations")
+        current, *results = run.body(body, [number + len(rows), current, *states])
+        states = results[: len(initial)]
+        rows.append(results[len(initial) :])
+    columns = body.outputs[1 + len(initial) :]
+    return *states, *(_stack(run, [row[i] for row in rows], output, 0) for i, output in enumerate(columns))
+
+
+def _stack(run: Run, parts: Sequence[Tensor], output: int, axis: int) -> Tensor:
+    """The scan output of a body as one tensor; of no iteration: no element, sizes that the body does not declare are 0."""
+    if parts:
+        return run.torch.stack(list(parts), axis)
+    value = run.values[output]
+    sizes = [size if isinstance(size, int) else 0 for size in value.shape or ()]
+    sizes.insert(axis_of(axis, len(sizes) + 1), 0)
+    return run.torch.zeros(sizes, dtype=run.dtype(value.format or FLOAT32))
+
+
 def _iteration_number(shape: tuple[int, ...], first: int, last: float) -> Range:
     if first == last:
         return Range.constant(np.full(shape, first, np.int64))
     return Range.uniform(shape, INT64, float(first), min(last, INT64.high))
 
 
-def _one_element(run: Propagation, body: Graph, index: int) -> tuple[int, ...]:
+def _one_element(model: Model | Run, body: Graph, index: int) -> tuple[int, ...]:
     """The iteration number and the condition are scalars, or of shape [1] where the body declares that."""
     if index >= len(body.inputs):
         raise NotAnalysed(f"the body {body.name!r} takes no iteration number and condition")
-    declared = run.model.values[body.inputs[index]].shape
+    declared = model.values[body.inputs[index]].shape
     return (1,) if declared is not None and len(declared) == 1 else ()
 
 
@@ -170,6 +214,58 @@ def scan(run: Propagation, node: Node, operands: Operands) -> list[Flow]:
         number = body.outputs[len(states) + index]
         results.append(iteration.collected(index, axis, backwards=bool(side), absent=lambda n=number, a=axis: _nothing(run, n, a)))
     return results
+
+
+@scan.meaning
+def _(run: Run, *operands: Any) -> tuple[Any, ...]:
+    body: Graph = run.attribute("body")
+    inputs = int(run.attribute("num_scan_inputs"))
+    if run.version < 9:
+        return _scan_samples(run, body, inputs, operands)
+    states, scanned = operands[: len(operands) - inputs], operands[len(operands) - inputs :]
+    axes, sides = _listed(run, "scan_input_axes", inputs), _listed(run, "scan_input_directions", inputs)
+    states, rows = _scanned(run, body, states, [_slices(*column) for column in zip(scanned, axes, sides)])
+    outputs = body.outputs[len(states) :]
+    axes, sides = _listed(run, "scan_output_axes", len(outputs)), _listed(run, "scan_output_directions", len(outputs))
+    columns = ([row[i] for row in rows] for i in range(len(outputs)))
+    ordered = (column[::-1] if side else column for column, side in zip(columns, sides))
+    return *states, *(_stack(run, column, output, axis) for column, output, axis in zip(ordered, outputs, axes))
+
+
+def _slices(x: Tensor, axis: int, side: int) -> tuple[Tensor, ...]:
+    """The slices of a scanned input in the order of the iterations: from the front, or (side 1) from the back."""
+    return x.unbind(axis)[::-1] if side else x.unbind(axis)
+
+
+def _scanned(
+    run: Run, body: Graph, states: Sequence[Any], columns: Sequence[Sequence[Tensor]]
+) -> tuple[list[Any], list[list[Tensor]]]:
+    """The last state, and what each iteration over the columns puts out."""
+    current, rows = list(states), list[list[Any]]()
+    for parts in zip(*columns, strict=True):
+        results = run.body(body, [*current, *parts])
+        current = results[: len(states)]
+        rows.append(results[len(states) :])
+    return current, rows
+
+
+def _scan_samples(run: Run, body: Graph, inputs: int, operands: Sequence[Any]) -> tuple[Any, ...]:
+    """Scan-8 (`_scan_batches`), sample by sample; rows beyond the length of a sequence are zero."""
+    lengths, given = operands[0], operands[1:]
+    count = len(given) - inputs
+    sides = _listed(run, "directions", inputs)
+    samples: list[list[Tensor]] = []
+    for number in range(given[0].shape[0]):
+        length = given[-1].shape[1] if lengths is None else int(run.whole(lengths)[number])
+        columns = [_slices(x[number][:length], 0, side) for x, side in zip(given[count:], sides)]
+        states, rows = _scanned(run, body, [x[number] for x in given[:count]], columns)
+        stacks = [_stack(run, [row[i] for row in rows], output, 0) for i, output in enumerate(body.outputs[count:])]
+        samples.append([*states, *(_lengthened(run, x, given[-1].shape[1]) for x in stacks)])
+    return tuple(run.torch.stack(parts) for parts in zip(*samples, strict=True))
+
+
+def _lengthened(run: Run, x: Tensor, length: int) -> Tensor:
+    return run.torch.cat([x, x.new_zeros(length - x.shape[0], *x.shape[1:])])
 
 
 class _Column:
@@ -354,6 +450,15 @@ def sequence_map(run: Propagation, node: Node, operands: Operands) -> list[Flow]
     return mapped
 
 
+@sequence_map.meaning
+def _(run: Run, first: list[Tensor], *others: Any) -> tuple[list[Tensor], ...]:
+    body: Graph = run.attribute("body")
+    rows: list[list[Tensor]] = []
+    for index, item in enumerate(first):
+        rows.append(run.body(body, [item, *(other[index] if isinstance(other, list) else other for other in others)]))
+    return tuple([row[i] for row in rows] for i in range(len(body.outputs)))
+
+
 def _item(flow: Flow, index: int | None) -> Flow:
     """One element of a sequence (None: any of them); tensors are passed to every call as they are."""
     if not isinstance(flow.clean, SequenceOf):
@@ -393,7 +498,7 @@ def _graph(node: Node, name: str) -> Graph:
     return graph
 
 
-def _listed(node: Node, name: str, count: int) -> list[int]:
+def _listed(node: Node | Run, name: str, count: int) -> list[int]:
     """An attribute with one number per input or output, 0 where the list ends early."""
     given = [int(v) for v in node.attributes.get(name) or ()]
     return [*given, *[0] * count][:count]

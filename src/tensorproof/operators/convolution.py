@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorproof.errors import NotAnalysed
+from tensorproof.execute.meaning import NotExecutable
 from tensorproof.formats import Array
 from tensorproof.operators.movement import concat, split
-from tensorproof.operators.table import CORRECT, Call, find_operator, operator
+from tensorproof.operators.table import CORRECT, NEWEST, Attributed, Call, find_operator, operator
 from tensorproof.ranges.channel_windows import summarised_windows
 from tensorproof.ranges.grid import every
 from tensorproof.ranges.moving import moved
@@ -30,6 +31,9 @@ from tensorproof.ranges.windows import (
     taps_on_one_cell,
 )
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 
 def interval_convolution(op: Call, x: Range, w: Range, bias: Range | None = None, addend: Range | None = None) -> Range:
@@ -56,6 +60,18 @@ def _(attributes: dict[str, Any], operand: int, rank: int) -> tuple[int, ...] | 
     return tuple(range(1, rank)) if operand == 1 else None
 
 
+@conv.meaning
+def _(run: Run, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
+    windows = sliding_windows(run, x.shape[2:], w.shape[2:])
+    strides, dilations = [window.stride for window in windows], [window.dilation for window in windows]
+    convolve = by_rank(run, "conv", len(windows))
+
+    def convolved(x: Tensor, w: Tensor) -> Tensor:
+        return convolve(padded(run, x, windows), w, None, strides, 0, dilations, int(run.attribute("group", 1)))
+
+    return _with_bias(_floating(run, convolved, x, w), bias)
+
+
 @operator("FusedConv", domain="com.microsoft", composed_of=(conv,))
 def fused_conv(op: Call, x: Range, w: Range, bias: Range | None = None, addend: Range | None = None) -> Range:
     """Conv, plus a tensor, then a monotone activation: Relu, LeakyRelu, Clip, Sigmoid, HardSigmoid or Tanh."""
@@ -73,6 +89,19 @@ def fused_conv(op: Call, x: Range, w: Range, bias: Range | None = None, addend: 
     return op.apply(activation, sums, **parameters)
 
 
+@fused_conv.meaning
+def _(run: Run, x: Tensor, w: Tensor, bias: Tensor | None = None, addend: Tensor | None = None) -> Tensor:
+    y = run.apply("Conv", x, w, bias, version=NEWEST, **run.attributes)
+    if addend is not None:
+        y = y + addend
+    name, numbers = run.attribute("activation", ""), run.attribute("activation_params") or []
+    if not name:
+        return y
+    if name == "Clip":
+        return run.apply("Clip", y, *(y.new_tensor(v) for v in numbers), version=NEWEST)
+    return run.apply(name, y, version=NEWEST, **dict(zip(("alpha", "beta"), (float(v) for v in numbers))))
+
+
 @operator("ConvTranspose", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
 @any_batch
 def conv_transpose(op: Call, x: Range, w: Range, bias: Range | None = None) -> Range:
@@ -80,6 +109,11 @@ def conv_transpose(op: Call, x: Range, w: Range, bias: Range | None = None) -> R
     group = int(op.attribute("group", 1))
     windows = _transposed_windows(op, x.sizes[2:], w.sizes[2:], op.attribute("pads"))
     return _adjoint_windows(op, x, w, bias, windows, group)
+
+
+@conv_transpose.meaning
+def _(run: Run, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
+    return _conv_transposed(run, x, w, bias, run.attribute("pads"))
 
 
 @operator("ConvTransposeWithDynamicPads", domain="com.microsoft", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
@@ -91,7 +125,59 @@ def conv_transpose_with_dynamic_pads(op: Call, x: Range, w: Range, pads: Range |
     return _adjoint_windows(op, x, w, bias, windows, group)
 
 
-def _transposed_windows(op: Call, sizes: Sequence[int], kernel: Sequence[int], pads: Sequence[int] | None) -> list[Window]:
+@conv_transpose_with_dynamic_pads.meaning
+def _(run: Run, x: Tensor, w: Tensor, pads: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+    return _conv_transposed(run, x, w, bias, run.integers("pads", pads))
+
+
+def _conv_transposed(run: Run, x: Tensor, w: Tensor, bias: Tensor | None, pads: Sequence[int] | None) -> Tensor:
+    """All that the taps reach, then the part of it that is asked for, with zeros where nothing lands."""
+    windows = _transposed_windows(run, x.shape[2:], w.shape[2:], pads)
+    strides, dilations = [window.stride for window in windows], [window.dilation for window in windows]
+    convolve = by_rank(run, "conv_transpose", len(windows))
+
+    def convolved(x: Tensor, w: Tensor) -> Tensor:
+        return convolve(x, w, None, strides, 0, 0, int(run.attribute("group", 1)), dilations)
+
+    full = _floating(run, convolved, x, w)
+    ends = [(-window.pad, window.output + window.pad - size) for window, size in zip(windows, full.shape[2:])]
+    return _with_bias(_extended(run, full, ends), bias)
+
+
+def by_rank(run: Run, name: str, rank: int) -> Callable[..., Tensor]:
+    """A function of torch that has one name for each number of spatial axes."""
+    found = getattr(run.torch.nn.functional, f"{name}{rank}d", None)
+    if found is None:
+        raise NotExecutable(f"torch has no {name} of {rank} spatial axes")
+    return found
+
+
+def padded(run: Run, x: Tensor, windows: Sequence[Window], value: float = 0.0) -> Tensor:
+    """(N, C, ...) with the padding of its windows: the first one begins, and the last one ends, where the tensor does."""
+    ends = [(window.pad, window.reach - window.pad - window.size) for window in windows]
+    return _extended(run, x, ends, value)
+
+
+def _extended(run: Run, x: Tensor, ends: Sequence[tuple[int, int]], value: float = 0.0) -> Tensor:
+    """The last axes of a tensor made longer at both ends, or shorter where a number is negative."""
+    return run.torch.nn.functional.pad(x, [number for pair in reversed(ends) for number in pair], value=value)
+
+
+def _floating(run: Run, function: Callable[[Tensor, Tensor], Tensor], x: Tensor, w: Tensor) -> Tensor:
+    """A product of tensors as torch knows it for floating numbers only; float64 has room for integers."""
+    if x.dtype.is_floating_point and x.dtype == w.dtype:
+        return function(x, w)
+    wide = run.torch.float64
+    result = function(x.to(wide), w.to(wide))
+    common = run.torch.promote_types(x.dtype, w.dtype)
+    return result if common.is_floating_point else result.round().to(common)
+
+
+def _with_bias(y: Tensor, bias: Tensor | None) -> Tensor:
+    return y if bias is None else y + bias.reshape(-1, *(1,) * (y.ndim - 2))
+
+
+def _transposed_windows(op: Attributed, sizes: Sequence[int], kernel: Sequence[int], pads: Sequence[int] | None) -> list[Window]:
     """Output sizes and pads by the equations of ONNX ConvTranspose-22."""
     rank = len(sizes)
     strides = op.attribute("strides") or [1] * rank
@@ -175,6 +261,20 @@ def causal_conv_with_state(
     return y, parts[1]
 
 
+@causal_conv_with_state.meaning
+def _(run: Run, x: Tensor, w: Tensor, bias: Tensor | None = None, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    batch, channels, length = x.shape
+    past = x.new_zeros(batch, channels, w.shape[2] - 1) if past is None else past
+    positions = run.torch.cat((past, x), dim=2)
+    y = run.apply("Conv", positions, w, bias, group=channels)
+    activation = run.attribute("activation", "none")
+    if activation in ("silu", "swish"):
+        y = run.torch.nn.functional.silu(y)
+    elif activation != "none":
+        raise NotExecutable(f"activation {activation} is not known")
+    return y, positions[:, :, length:]
+
+
 @operator("Col2Im", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1, 2))
 @any_batch
 def col2im(op: Call, x: Range, image_shape: Range, block_shape: Range) -> Range:
@@ -183,14 +283,7 @@ def col2im(op: Call, x: Range, image_shape: Range, block_shape: Range) -> Range:
         raise NotAnalysed(f"sums of {x.format} are not numbers")
     image, block = op.integers("image_shape", image_shape), op.integers("block_shape", block_shape)
     assert image is not None and block is not None
-    rank = len(image)
-    strides, dilations = op.attribute("strides") or [1] * rank, op.attribute("dilations") or [1] * rank
-    pads = op.attribute("pads") or [0] * (2 * rank)
-    windows: list[Window] = []
-    for axis in range(rank):
-        span = (block[axis] - 1) * dilations[axis] + 1
-        positions = (image[axis] + pads[axis] + pads[rank + axis] - span) // strides[axis] + 1
-        windows.append(Window(positions, block[axis], strides[axis], dilations[axis], pads[axis], image[axis], positions, True))
+    windows = _block_windows(op, image, block)
     taps_per_block = int(np.prod(block, dtype=np.int64))
     channels = x.sizes[1] // taps_per_block
     if int(np.prod([w.size for w in windows], dtype=np.int64)) != x.sizes[2]:
@@ -199,6 +292,40 @@ def col2im(op: Call, x: Range, image_shape: Range, block_shape: Range) -> Range:
     if 0 in shape:
         return Range.uniform(shape, x.format, 0.0, 0.0)
     return _overlapping_blocks(op, x, windows, shape)
+
+
+@col2im.meaning
+def _(run: Run, x: Tensor, image_shape: Tensor, block_shape: Tensor) -> Tensor:
+    image, block = run.integers("image_shape", image_shape), run.integers("block_shape", block_shape)
+    assert image is not None and block is not None
+    # The flat position of every tap (first axes) of every block (last axes), or one beyond all where it is outside.
+    rank, total = len(image), int(np.prod(image, dtype=np.int64))
+    place = np.zeros((1,) * (2 * rank), np.int64)
+    outside = np.zeros((1,) * (2 * rank), np.bool_)
+    for axis, window in enumerate(_block_windows(run, image, block)):
+        taps, blocks = np.arange(window.kernel)[:, None] * window.dilation, np.arange(window.size) * window.stride
+        shape = [1] * (2 * rank)
+        shape[axis], shape[rank + axis] = window.kernel, window.size
+        position = (taps + blocks - window.pad).reshape(shape)
+        place = place * window.output + position
+        outside = outside | (position < 0) | (position >= window.output)
+    index = run.torch.from_numpy(np.where(outside, total, place).reshape(-1))
+    channels = x.shape[1] // int(np.prod(block, dtype=np.int64))
+    sums = x.new_zeros(x.shape[0], channels, total + 1).index_add(2, index, x.reshape(x.shape[0], channels, -1))
+    return sums[..., :total].reshape(x.shape[0], channels, *image)
+
+
+def _block_windows(op: Attributed, image: Sequence[int], block: Sequence[int]) -> list[Window]:
+    """Where blocks lie in an image: along each axis their number, and the image as what they are added to."""
+    rank = len(image)
+    strides, dilations = op.attribute("strides") or [1] * rank, op.attribute("dilations") or [1] * rank
+    pads = op.attribute("pads") or [0] * (2 * rank)
+    windows: list[Window] = []
+    for axis in range(rank):
+        span = (block[axis] - 1) * dilations[axis] + 1
+        positions = (image[axis] + pads[axis] + pads[rank + axis] - span) // strides[axis] + 1
+        windows.append(Window(positions, block[axis], strides[axis], dilations[axis], pads[axis], image[axis], positions, True))
+    return windows
 
 
 def _overlapping_blocks(op: Call, x: Range, windows: Sequence[Window], shape: tuple[int, ...]) -> Range:

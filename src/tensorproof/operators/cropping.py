@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,9 @@ from tensorproof.ranges.moving import (
 from tensorproof.ranges.range import CELL_BUDGET, Range
 from tensorproof.ranges.views import Map, Sliced, sliced_shape
 
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
+
 #: Sequences whose length can be more different numbers than this are merged along time.
 _MOST_LENGTHS = 64
 
@@ -63,6 +67,27 @@ def slice_(
     for start, end, axis, step in zip(first, last, chosen, strides):
         x = _sliced(x, known_axis(axis, x.rank), start, end, step)
     return x
+
+
+@slice_.meaning
+def _(run: Run, x: Tensor, *limits: Tensor | None) -> Tensor:
+    starts, ends, axes, steps = (*limits, None, None, None, None)[:4]
+    first, last = run.integers("starts", starts) or [], run.integers("ends", ends) or []
+    chosen = run.integers("axes", axes) or range(len(first))
+    strides = run.integers("steps", steps) or [1] * len(first)
+    for start, end, axis, step in zip(first, last, chosen, strides):
+        axis = known_axis(axis, x.ndim)
+        x = _every_step(x, axis, range(*slice(start, end, step).indices(x.shape[axis])))
+    return x
+
+
+def _every_step(x: Tensor, axis: int, positions: range) -> Tensor:
+    """The elements at regular positions along an axis, in either direction."""
+    if not positions:
+        return x.narrow(axis, 0, 0)
+    if positions.step < 0:
+        return _every_step(x, axis, positions[::-1]).flip(axis)
+    return x[(slice(None),) * axis + (slice(positions.start, positions.stop, positions.step),)]
 
 
 @slice_.affine
@@ -167,6 +192,11 @@ def unfold_tensor(op: Call, x: Range) -> Range:
     return transpose(split, [*order, axis + 1])
 
 
+@unfold_tensor.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return x.unfold(run.attribute("dim", -1), run.attribute("size"), run.attribute("step", 1))
+
+
 # -- padding ---------------------------------------------------------------------------------------------------------
 
 
@@ -185,6 +215,40 @@ def contrib_pad(op: Call, x: Range, pads: Range, value: Range | None = None) -> 
     """The tensor with a border of a constant, or of its own elements (reflect, edge); negative widths crop."""
     value = _filler(x, 0) if value is None else value
     return _padded(x, _bounds(op, "pads", pads), value, op.attribute("mode", "constant"), None)
+
+
+@pad.meaning
+@contrib_pad.meaning
+def _(run: Run, x: Tensor, pads: Tensor | None = None, value: Tensor | None = None, axes: Tensor | None = None) -> Tensor:
+    if value is None:
+        value = run.torch.tensor(run.attribute("value", 0.0)).to(x.dtype)
+    widths = run.integers("pads", pads) or []
+    given = run.integers("axes", axes)
+    chosen = range(x.ndim) if given is None else given
+    borders = [(known_axis(axis, x.ndim), widths[i], widths[i + len(chosen)]) for i, axis in enumerate(chosen)]
+    mode = run.attribute("mode", "constant")
+    return _in_frame(run, x, borders, value) if mode == "constant" else _with_own_border(run, x, borders, mode)
+
+
+def _in_frame(run: Run, x: Tensor, borders: Sequence[tuple[int, int, int]], value: Tensor) -> Tensor:
+    """The tensor inside a value; a border is an axis with its widths before and after, negative ones crop."""
+    flat = [0] * (2 * x.ndim)
+    for axis, before, after in borders:
+        # Torch counts the axes from the last one on.
+        place = 2 * (x.ndim - 1 - axis)
+        flat[place : place + 2] = before, after
+    frame = run.torch.nn.functional.pad
+    inside = frame(run.torch.ones(x.shape, dtype=run.torch.bool), flat)
+    return run.torch.where(inside, frame(x, flat), value.reshape(()))
+
+
+def _with_own_border(run: Run, x: Tensor, borders: Sequence[tuple[int, int, int]], mode: Any) -> Tensor:
+    """The tensor continued by its own elements (those that are left, where a negative width crops)."""
+    for axis, before, after in borders:
+        kept = np.arange(x.shape[axis])[max(-before, 0) : x.shape[axis] - max(-after, 0)]
+        index = np.pad(kept, (max(before, 0), max(after, 0)), mode=mode)
+        x = x.index_select(axis, run.torch.from_numpy(index))
+    return x
 
 
 def _filler(x: Range, number: float) -> Range:
@@ -273,6 +337,17 @@ def center_crop_pad(op: Call, x: Range, shape: Range) -> Range:
     return x
 
 
+@center_crop_pad.meaning
+def _(run: Run, x: Tensor, shape: Tensor) -> Tensor:
+    borders: list[tuple[int, int, int]] = []
+    for axis, size in zip(run.attribute("axes") or range(x.ndim), run.integers("shape", shape) or []):
+        axis = known_axis(axis, x.ndim)
+        more = size - x.shape[axis]
+        before = more // 2 if more > 0 else -(-more // 2)
+        borders.append((axis, before, more - before))
+    return _in_frame(run, x, borders, run.torch.zeros((), dtype=x.dtype))
+
+
 # -- triangles and sequences -----------------------------------------------------------------------------------------
 
 
@@ -309,6 +384,13 @@ def trilu(op: Call, x: Range, k: Range | None = None) -> Range:
 def contrib_trilu(op: Call, x: Range, k: Range | None = None) -> Range:
     """The upper or lower triangle of matrices, zero elsewhere."""
     return trilu.block(op, x, k)
+
+
+@trilu.meaning
+@contrib_trilu.meaning
+def _(run: Run, x: Tensor, k: Tensor | None = None) -> Tensor:
+    diagonal = 0 if k is None else int(run.whole(k))
+    return x.triu(diagonal) if run.attribute("upper", 1) else x.tril(diagonal)
 
 
 def _blocks(size: int, sizes: tuple[int, ...], outer: int) -> Integers | None:
@@ -357,6 +439,15 @@ def reverse_sequence(op: Call, x: Range, lengths: Range) -> Range:
         length = np.minimum(shortest + more, longest)
         parts.append(moved(x, x.shape, x.grid, lambda a, length=length: _reversed(a, length, *axes)))
     return functools.reduce(Range.join, parts)
+
+
+@reverse_sequence.meaning
+def _(run: Run, x: Tensor, lengths: Tensor) -> Tensor:
+    batch_axis, time_axis = run.attribute("batch_axis", 1), run.attribute("time_axis", 0)
+    steps, length = run.torch.arange(x.shape[time_axis]), run.whole(lengths)[:, None]
+    index = run.torch.where(steps < length, length - 1 - steps, steps)
+    index = index.T if batch_axis > time_axis else index
+    return x.take_along_dim(index.reshape(*index.shape, *([1] * (x.ndim - 2))), time_axis)
 
 
 def _reversed(array: npt.NDArray[Any], lengths: Integers, batch_axis: int, time_axis: int) -> npt.NDArray[Any]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import Array, Format
-from tensorproof.operators.reductions import fold_of
+from tensorproof.operators.reductions import axes_of, fold_of
 from tensorproof.operators.table import CORRECT, RESULT, Call, operator
 from tensorproof.ranges.elementwise import corners, product
 from tensorproof.ranges.folds import normalised_axis, sum_flags
@@ -25,6 +26,9 @@ from tensorproof.ranges.range import (
 )
 from tensorproof.ranges.sums import keep_sign, product_growth, report_partial_overflow, summation_error
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 Times = Array | float
 
@@ -58,6 +62,13 @@ def reduce_prod(op: Call, x: Range, axes: Range | None = None) -> Range:
     return result
 
 
+@reduce_prod.meaning
+def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    for axis in sorted(axes_of(run, x, axes), reverse=True):
+        x = x.prod(axis, keepdim=bool(run.attribute("keepdims", 1)), dtype=x.dtype)
+    return x
+
+
 @operator("CumSum", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
 def cumsum(op: Call, x: Range, axis: Range) -> Range:
     """Increasing in every element up to the own one (excluded if exclusive; from the end on if reverse)."""
@@ -83,6 +94,11 @@ def cumsum(op: Call, x: Range, axis: Range) -> Range:
     return result
 
 
+@cumsum.meaning
+def _(run: Run, x: Tensor, axis: Tensor) -> Tensor:
+    return _running(run, x, axis, run.torch.cumsum, 0)
+
+
 @operator("CumProd", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
 def cumprod(op: Call, x: Range, axis: Range) -> Range:
     """Multilinear in the elements up to the own one (excluded if exclusive; from the end on if reverse)."""
@@ -104,6 +120,23 @@ def cumprod(op: Call, x: Range, axis: Range) -> Range:
     vanishes = bool((depth < x.format.smallest_subnormal).any())
     _report_product_overflow(op, result, scan.unflipped(reach), not (scan.low < 0.0).any(), vanishes)
     return result
+
+
+@cumprod.meaning
+def _(run: Run, x: Tensor, axis: Tensor) -> Tensor:
+    return _running(run, x, axis, run.torch.cumprod, 1)
+
+
+def _running(run: Run, x: Tensor, operand: Tensor, function: Callable[..., Tensor], first: int) -> Tensor:
+    """A running sum or product; exclusive ones start with the result of nothing."""
+    axis = normalised_axis(int(run.whole(operand)), x.dim())
+    size, reverse = x.shape[axis], bool(run.attribute("reverse", 0))
+    terms = x.flip(axis) if reverse else x
+    if size and run.attribute("exclusive", 0):
+        start = run.torch.full_like(terms.narrow(axis, 0, 1), first)
+        terms = run.torch.cat([start, terms.narrow(axis, 0, size - 1)], axis)
+    results = function(terms, axis, dtype=x.dtype)
+    return results.flip(axis) if reverse else results
 
 
 # -- running along an axis -------------------------------------------------------------------------------------------

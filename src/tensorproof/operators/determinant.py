@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.ranges.range import CELL_BUDGET, SPECIALS, Range
 from tensorproof.ranges.sums import product_growth, report_partial_overflow
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 #: Matrices up to this size are expanded along their rows.
 _EXPANDED = 7
@@ -58,6 +62,13 @@ def det(op: Call, x: Range) -> Range:
     reach = np.maximum(magnitude.sum(axis=-1), 1.0).prod(axis=-1) * 2.0 ** (n - 1)
     report_partial_overflow(op, result, -reach, reach, x.format)
     return result
+
+
+@det.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    # Torch factorises numbers of 32 bits and more.
+    wide = run.torch.promote_types(x.dtype, run.torch.float32)
+    return run.torch.linalg.det(x.to(wide)).to(x.dtype)
 
 
 def _exact_bounds(low: Array, high: Array, n: int) -> tuple[Array, Array]:

@@ -6,11 +6,12 @@ needs by summing, and then meet pairwise, from left to right, as stacks of matri
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +31,9 @@ from tensorproof.ranges.sums import (
     summation_error,
 )
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 #: Labels are merged into one cell until no pair of operands has more products of cells than this.
 _WORK = 1 << 27
@@ -82,6 +86,17 @@ def einsum(op: Call, *operands: Range) -> Range:
     result = axes.result(format, output, low, high, flags)
     report_partial_overflow(op, result, np.broadcast_to(below, result.cells), np.broadcast_to(above, result.cells))
     return result
+
+
+@einsum.meaning
+def _(run: Run, *operands: Tensor) -> Tensor:
+    terms, output = parse(run.attribute("equation", ""), [x.ndim for x in operands])
+    numbers = {label: number for number, label in enumerate(dict.fromkeys(label for term in terms for label in term))}
+    common = functools.reduce(run.torch.promote_types, (x.dtype for x in operands))
+    arguments: list[Any] = []
+    for x, term in zip(operands, terms):
+        arguments += [x.to(common), [numbers[label] for label in term]]
+    return run.torch.einsum(*arguments, [numbers[label] for label in output])
 
 
 def _from_sums(op: Call, format: Format, product: LabelledProduct) -> Range:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.formats import Array
+from tensorproof.operators.activations import alive
 from tensorproof.operators.arithmetic import quotient_away_from
 from tensorproof.operators.table import CORRECT, FAITHFUL, UNDEFINED, Call, Mask, operator
 from tensorproof.ranges.elementwise import binary, monotone
@@ -20,6 +23,21 @@ from tensorproof.rules.log_of_nonpositive import LOG_OF_NONPOSITIVE
 from tensorproof.rules.power_outside_domain import POWER_OUTSIDE_DOMAIN
 from tensorproof.rules.sqrt_of_negative import SQRT_OF_NEGATIVE
 
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
+
+
+def on_domain(
+    run: Run, function: Callable[[Tensor], Tensor], x: Tensor, inside: Tensor, *, point: float, slope: float = 1.0
+) -> Tensor:
+    """function(x); a search gets `slope` where the true one is infinite or there is none. `point` is any place inside."""
+    value = function(x)
+    if not run.search or not x.requires_grad:
+        return value
+    # A derivative that is not finite spoils all others, even where its element is not chosen.
+    tame = run.torch.where(inside, x, point)
+    return run.passing(value, run.torch.where(inside, function(tame), slope * x))
+
 
 @operator("Exp", error=FAITHFUL, overflow=EXPONENTIAL_OVERFLOW, codomain=(0.0, np.inf), elementwise=True)
 def exp(op: Call, x: Range) -> Range:
@@ -27,10 +45,20 @@ def exp(op: Call, x: Range) -> Range:
     return monotone(x, np.exp)
 
 
+@exp.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.torch.exp(x)
+
+
 @operator("Log", error=FAITHFUL, elementwise=True)
 def log(op: Call, x: Range) -> Range:
     """Increasing on (0, inf); -inf at zero and NaN below."""
     return monotone(x.clamp(low=x.format.smallest_subnormal), np.log)
+
+
+@log.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return on_domain(run, run.torch.log, x, x > 0, point=1.0)
 
 
 @log.hazard(LOG_OF_NONPOSITIVE, gives=NEGATIVE_INFINITY | NAN)
@@ -42,6 +70,11 @@ def _(op: Call, x: Range) -> Mask:
 def sqrt(op: Call, x: Range) -> Range:
     """Increasing on [0, inf); NaN below zero."""
     return monotone(x.clamp(low=0.0), np.sqrt)
+
+
+@sqrt.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return on_domain(run, run.torch.sqrt, x, x > 0, point=1.0)
 
 
 @sqrt.hazard(SQRT_OF_NEGATIVE, gives=NAN)
@@ -56,6 +89,11 @@ def reciprocal(op: Call, x: Range) -> Range:
     return binary(Range.constant(np.ones(()), x.format), x, kernel, np.divide)
 
 
+@reciprocal.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return on_domain(run, run.torch.reciprocal, x, x != 0, point=1.0, slope=-1.0)
+
+
 @reciprocal.hazard(DIVISION_BY_ZERO, gives=SPECIALS)
 def _(op: Call, x: Range) -> Mask:
     return x.contains(0.0)
@@ -65,6 +103,11 @@ def _(op: Call, x: Range) -> Mask:
 def erf(op: Call, x: Range) -> Range:
     """Increasing from -1 to 1."""
     return monotone(x, erf_value)
+
+
+@erf.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return alive(run, run.torch.erf(x), x)
 
 
 # -- powers ----------------------------------------------------------------------------------------------------------
@@ -85,6 +128,24 @@ def pow_(op: Call, base: Range, exponent: Range) -> Range:
 
     result = binary(base, exponent, kernel, np.power, format)
     return _special_powers(base, exponent, result) if base.has_special or exponent.has_special else result
+
+
+@pow_.meaning
+def _(run: Run, base: Tensor, exponent: Tensor) -> Tensor:
+    floating = base.dtype.is_floating_point or exponent.dtype.is_floating_point
+    if run.format(0, base) != "int":
+        value = run.torch.pow(base, exponent)
+    elif floating or bool((exponent < 0).any()):
+        value = run.torch.pow(base.to(run.torch.float64), exponent).trunc()
+    else:
+        value = run.torch.pow(base, exponent)
+    value = value.to(base.dtype)
+    if not run.search or not (base.requires_grad or exponent.requires_grad):
+        return value
+    # As in `on_domain`, for two operands: the derivative with respect to the exponent has the logarithm of the base.
+    inside = (base > 0) | ((base < 0) & (exponent == exponent.floor())) | ((base == 0) & (exponent >= 1))
+    tame = run.torch.pow(run.torch.where(inside, base, 1.0), run.torch.where(base > 0, exponent, exponent.detach()))
+    return run.passing(value, run.torch.where(inside, tame, base))
 
 
 def _power(lx: Array, hx: Array, ly: Array, hy: Array, tiny: float) -> tuple[Array, Array]:

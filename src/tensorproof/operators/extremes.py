@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import INT64, Array
-from tensorproof.operators.reductions import fold_of
+from tensorproof.operators.reductions import axes_of, fold_of
+from tensorproof.operators.softmax import along_distributions
 from tensorproof.operators.table import Call, Mask, operator
 from tensorproof.ranges.folds import Fold, normalised_axis
 from tensorproof.ranges.grid import largest
 from tensorproof.ranges.range import CELL_BUDGET, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, SPECIALS, Range
 from tensorproof.rules.empty_reduction import EMPTY_REDUCTION
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 
 @operator("ReduceMax", steered_by=(1,))
@@ -26,6 +32,33 @@ def reduce_max(op: Call, x: Range, axes: Range | None = None) -> Range:
 def reduce_min(op: Call, x: Range, axes: Range | None = None) -> Range:
     """Increasing in every element, exact; the minimum of nothing is +inf (ONNX ReduceMin-20)."""
     return x if x.shape is None else _negated(_largest(fold_of(op, _negated(x), axes), -x.format.high))
+
+
+@reduce_max.meaning
+def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    return _extreme(run, x, axes, run.torch.amax, -1)
+
+
+@reduce_min.meaning
+def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    return _extreme(run, x, axes, run.torch.amin, 1)
+
+
+def _extreme(run: Run, x: Tensor, axes: Tensor | None, function: Callable[..., Tensor], side: int) -> Tensor:
+    """An extreme along the axes of a reduction; among nothing it is the end of the format on one side of zero."""
+    chosen, keepdims = axes_of(run, x, axes), bool(run.attribute("keepdims", 1))
+    if not chosen:
+        return x
+    if all(x.shape[axis] for axis in chosen):
+        return function(x, chosen, keepdim=keepdims)
+    if x.dtype.is_floating_point:
+        end = side * math.inf
+    elif x.dtype == run.torch.bool:
+        end = side > 0
+    else:
+        limits = run.torch.iinfo(x.dtype)
+        end = limits.max if side > 0 else limits.min
+    return run.torch.full_like(x.sum(chosen, keepdim=keepdims), end, dtype=x.dtype)
 
 
 @reduce_max.hazard(EMPTY_REDUCTION, gives=NEGATIVE_INFINITY)
@@ -83,6 +116,31 @@ def arg_max(op: Call, x: Range) -> Range:
 def arg_min(op: Call, x: Range) -> Range:
     """The hull of the places where the minimum can stand: one place where it is decided."""
     return _place(op, _negated(x))
+
+
+@arg_max.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return _place_tensor(run, x, run.torch.argmax, 1.0)
+
+
+@arg_min.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return _place_tensor(run, x, run.torch.argmin, -1.0)
+
+
+def _place_tensor(run: Run, x: Tensor, function: Callable[..., Tensor], direction: float) -> Tensor:
+    axis = normalised_axis(int(run.attribute("axis", 0)), x.dim())
+    keepdims, size = bool(run.attribute("keepdims", 1)), x.shape[axis]
+    if run.attribute("select_last_index", 0):
+        place = size - 1 - function(x.flip(axis), axis, keepdim=keepdims)
+    else:
+        place = function(x, axis, keepdim=keepdims)
+    if not run.search or not x.requires_grad:
+        return place
+    # The mean place, weighted by a softmax.
+    places = run.torch.arange(size, dtype=x.dtype).reshape([-1 if i == axis else 1 for i in range(x.dim())])
+    soft = (run.torch.softmax(direction * x.nan_to_num(), axis) * places).sum(axis, keepdim=keepdims)
+    return run.passing(place, soft)
 
 
 def _place(op: Call, x: Range) -> Range:
@@ -160,6 +218,17 @@ def hardmax(op: Call, x: Range) -> Range:
     rows = int(np.prod(sizes[:axis], dtype=np.int64))
     flat = x.select(lambda values: values.reshape(rows, -1) if values.size else values.reshape(rows, 0))
     return _hardmax_along(flat, 1).select(_reshaped_to(sizes))
+
+
+@hardmax.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    def one_hot(rows: Tensor, axis: int) -> Tensor:
+        if not rows.numel():
+            return rows
+        place = rows.argmax(axis, keepdim=True)
+        return run.passing(run.torch.zeros_like(rows).scatter(axis, place, 1.0), run.torch.softmax(rows.nan_to_num(), axis))
+
+    return along_distributions(run, x, one_hot)
 
 
 def _reshaped_to(sizes: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:

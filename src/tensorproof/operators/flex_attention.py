@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import BY_ONNX_CODE, FLOAT32, Format
 from tensorproof.graph import Graph, Node
-from tensorproof.operators.attention import centred, converted, default_scale, mix, repeat_heads, scores
+from tensorproof.operators.attention import (
+    centred,
+    converted,
+    default_scale,
+    for_heads,
+    mix,
+    repeat_heads,
+    scaled_products,
+    scores,
+)
 from tensorproof.operators.linear import matmul
 from tensorproof.operators.softmax import softmax
 from tensorproof.operators.table import CORRECT, Block, Call, Operator, operator
@@ -16,6 +26,9 @@ from tensorproof.ranges.moving import shape_of
 from tensorproof.ranges.propagate import Flow, Propagation
 from tensorproof.ranges.range import Range
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 DOMAIN = "ai.onnx.preview"
 
@@ -101,3 +114,19 @@ def flex_attention(run: Propagation, node: Node, operands: Sequence[Flow | None]
         return [_evaluated(run, MIXED, node, logits, v)]
     weights = run.run(prob_mod, [_evaluated(run, WEIGHTS, node, logits)])[0]
     return [_evaluated(run, WEIGHTED, node, weights, v)]
+
+
+@flex_attention.meaning
+def _(run: Run, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    code = run.attribute("softmax_precision")
+    wide = q.dtype if q.dtype.itemsize > 4 else run.torch.float32
+    dtype = run.dtype(BY_ONNX_CODE[code]) if code else wide
+    k, v = (for_heads(x, q.shape[1]) for x in (k, v))
+    logits = scaled_products(q, k, run.attribute("scale")).to(dtype)
+    score_mod, prob_mod = run.attribute("score_mod"), run.attribute("prob_mod")
+    if isinstance(score_mod, Graph):
+        logits = run.body(score_mod, [logits])[0].to(dtype)
+    weights = run.torch.softmax(logits, -1)
+    if isinstance(prob_mod, Graph):
+        weights = run.body(prob_mod, [weights])[0].to(dtype)
+    return (weights @ v.to(dtype)).to(v.dtype)

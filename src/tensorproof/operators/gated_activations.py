@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tensorproof.formats import Array, Format
-from tensorproof.operators.activations import PADDED, least, logistic, softplus_value
+from tensorproof.operators.activations import PADDED, alive, least, logistic, softplus_value
 from tensorproof.operators.arithmetic import add, mul
 from tensorproof.operators.table import Call, operator
 from tensorproof.ranges.elementwise import monotone
@@ -23,6 +24,9 @@ from tensorproof.ranges.pieces import Curve, exact, pieces, within
 from tensorproof.ranges.range import POSITIVE_INFINITY, Range
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.targets import FunctionError
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 MICROSOFT = "com.microsoft"
 
@@ -87,10 +91,28 @@ def gelu(op: Call, x: Range) -> Range:
     return functools.reduce(Range.join, results)
 
 
+@gelu.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return _gelu_tensor(run, x, run.attribute("approximate", "none"))
+
+
+def _gelu_tensor(run: Run, x: Tensor, approximate: str = "none") -> Tensor:
+    return alive(run, run.torch.nn.functional.gelu(x, approximate=approximate), x)
+
+
 @operator("Swish", error=PADDED, elementwise=True)
 def swish(op: Call, x: Range) -> Range:
     """x / (1 + exp(-alpha x)): least at -1.278 / alpha."""
     return _swish(op, x, op.attribute("alpha", 1.0))
+
+
+@swish.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return _swish_tensor(run, x, run.attribute("alpha", 1.0))
+
+
+def _swish_tensor(run: Run, x: Tensor, alpha: float) -> Tensor:
+    return alive(run, x * run.torch.sigmoid(alpha * x), x)
 
 
 def _swish(op: Call, x: Range, alpha: float) -> Range:
@@ -119,6 +141,11 @@ def swiglu(op: Call, a: Range, b: Range) -> Range:
     return op.apply(mul, op.apply(swish, a, alpha=op.attribute("alpha", 1.0)), b)
 
 
+@swiglu.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    return _swish_tensor(run, a, run.attribute("alpha", 1.0)) * b
+
+
 @operator("Mish", error=PADDED, elementwise=True)
 def mish(op: Call, x: Range) -> Range:
     """x tanh(log(1 + exp(x))): least at -1.192."""
@@ -126,6 +153,11 @@ def mish(op: Call, x: Range) -> Range:
     # Softplus is within 2u + 21u softplus; it is exactly 0 once exp(x) < u / 2: |x| counts up to -log(u / 2) only.
     reach = 1.0 - math.log(u / 2)
     return _gated(x, _mish, MISH_MINIMUM, absolute=(2 * u + least(op, x.format)) * reach + 12 * u, relative=32 * u)
+
+
+@mish.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return alive(run, run.torch.nn.functional.mish(x), x)
 
 
 @operator("HardSwish", error=PADDED, elementwise=True)
@@ -151,6 +183,11 @@ def hard_swish(op: Call, x: Range) -> Range:
     return functools.reduce(Range.join, [result(slope) for (slope,) in _constants(1.0 / 6.0, format=x.format)])
 
 
+@hard_swish.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return alive(run, run.torch.nn.functional.hardswish(x), x)
+
+
 # -- fused forms that ONNX Runtime's transformer optimiser writes -----------------------------------------------------
 
 
@@ -160,10 +197,20 @@ def microsoft_gelu(op: Call, x: Range) -> Range:
     return op.apply(gelu, x)
 
 
+@microsoft_gelu.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return _gelu_tensor(run, x)
+
+
 @operator("BiasGelu", domain=MICROSOFT, composed_of=(add, gelu))
 def bias_gelu(op: Call, a: Range, b: Range) -> Range:
     """Gelu of a sum."""
     return op.apply(gelu, op.apply(add, a, b))
+
+
+@bias_gelu.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    return _gelu_tensor(run, a + b)
 
 
 @operator("FastGelu", domain=MICROSOFT, composed_of=(add, gelu), hazards=(ARITHMETIC_OVERFLOW,))
@@ -177,7 +224,21 @@ def fast_gelu(op: Call, x: Range, bias: Range | None = None) -> Range:
     return op.apply(gelu, total, approximate="tanh")
 
 
+@fast_gelu.meaning
+def _(run: Run, x: Tensor, bias: Tensor | None = None) -> Tensor:
+    return _gelu_tensor(run, x if bias is None else x + bias, "tanh")
+
+
 @operator("QuickGelu", domain=MICROSOFT, composed_of=(swish,))
 def quick_gelu(op: Call, x: Range) -> Range:
     """Swish with alpha 1.702 by default."""
-    return op.apply(swish, x, alpha=op.attribute("alpha", float(np.float32(1.702))))
+    return op.apply(swish, x, alpha=_quick_factor(op))
+
+
+def _quick_factor(op: Call | Run) -> float:
+    return op.attribute("alpha", float(np.float32(1.702)))
+
+
+@quick_gelu.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return _swish_tensor(run, x, _quick_factor(run))

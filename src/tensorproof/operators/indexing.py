@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,9 @@ from tensorproof.ranges.range import CELL_BUDGET, Flags, Range
 from tensorproof.ranges.views import Reshaped
 from tensorproof.ranges.views import positions as positions_along
 from tensorproof.ranges.weights import extent, extents_along, is_large
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 #: Up to this many different intervals of an index are reduced one by one.
 _FEW_WINDOWS = 8
@@ -154,6 +157,37 @@ def _(op: Call, result: Range, x: Range, index: Range) -> Form | None:
         return None
     picked = positions_along(x.sizes, axis, [int(i) for i in exact.reshape(-1)])
     return relations.viewed(op, result, x, picked, Reshaped(result.sizes))
+
+
+@gather.meaning
+def _(run: Run, x: Tensor, index: Tensor) -> Tensor:
+    axis = known_axis(run.attribute("axis", 0), x.ndim)
+    shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+
+    def pick(positions: Tensor) -> Tensor:
+        return x.index_select(axis, positions.reshape(-1)).reshape(shape)
+
+    return _at_positions(run, pick, index, x.shape[axis], x.ndim - axis - 1)
+
+
+def _at_positions(run: Run, pick: Callable[[Tensor], Tensor], index: Tensor, size: int, inner: int) -> Tensor:
+    """What is picked at an index into an axis of `size`, its axes followed by `inner` others in the result.
+
+    In a search the derivative along the index is the slope between the neighbours of what was picked.
+    """
+    position = from_front(run, index, size)
+    result = pick(position)
+    if not run.search or not index.requires_grad or not result.dtype.is_floating_point:
+        return result
+    before, after = pick((position - 1).clamp(min=0)), pick((position + 1).clamp(max=size - 1))
+    slope = ((after - before) / 2).detach().nan_to_num(0.0, 0.0, 0.0)
+    return result + slope * (index - index.detach()).reshape((*index.shape, *[1] * inner))
+
+
+def from_front(run: Run, index: Tensor, size: int) -> Tensor:
+    """Positions along an axis of `size`, the negative ones counted from its end."""
+    index = run.whole(index)
+    return run.torch.where(index < 0, index + size, index)
 
 
 def gathered(x: Range, index: Range, axis: int) -> Range:
@@ -295,6 +329,12 @@ def gather_elements(op: Call, x: Range, index: Range) -> Range:
     return moved(x, shape_of(index), x.grid, lambda a: a)
 
 
+@gather_elements.meaning
+def _(run: Run, x: Tensor, index: Tensor) -> Tensor:
+    axis = known_axis(run.attribute("axis", 0), x.ndim)
+    return _at_positions(run, lambda positions: x.gather(axis, positions), index, x.shape[axis], 0)
+
+
 def _within_reach(x: Range, axis: int, index: Range) -> Range:
     """One cell along an axis: the hull of the positions that an index can be."""
     size = shape_of(x)[axis]
@@ -314,6 +354,14 @@ def gather_nd(op: Call, x: Range, index: Range) -> Range:
 def contrib_gather_nd(op: Call, x: Range, index: Range) -> Range:
     """The slices at the given tuples of positions; the hull of those within reach where one is an interval."""
     return _gathered_nd(x, index, 0)
+
+
+@gather_nd.meaning
+@contrib_gather_nd.meaning
+def _(run: Run, x: Tensor, index: Tensor) -> Tensor:
+    batch = run.attribute("batch_dims", 0)
+    coordinates = [run.torch.from_numpy(c) for c in _batch_coordinates(tuple(index.shape[:-1]), batch)]
+    return x[(*coordinates, *run.whole(index).unbind(-1))]
 
 
 def _gathered_nd(x: Range, index: Range, batch: int) -> Range:
@@ -339,11 +387,13 @@ def _gathered_nd(x: Range, index: Range, batch: int) -> Range:
 def _coordinates(tuples: Integers, batch: int) -> list[Integers]:
     """Coordinates of the leading axes: the numbers of the batch, then those of the tuples."""
     lead = tuples.shape[:-1]
-    coordinates: list[Integers] = []
-    for axis in range(batch):
-        numbers = np.arange(lead[axis]).reshape([-1 if i == axis else 1 for i in range(len(lead))])
-        coordinates.append(np.broadcast_to(numbers, lead))
+    coordinates = (np.broadcast_to(numbers, lead) for numbers in _batch_coordinates(lead, batch))
     return [*coordinates, *(tuples[..., i] for i in range(tuples.shape[-1]))]
+
+
+def _batch_coordinates(lead: tuple[int, ...], batch: int) -> list[Integers]:
+    """The numbers of the first axes, each along its own."""
+    return [np.arange(lead[axis]).reshape([-1 if i == axis else 1 for i in range(len(lead))]) for axis in range(batch)]
 
 
 # -- Compress and OneHot ---------------------------------------------------------------------------------------------
@@ -367,6 +417,13 @@ def compress(op: Call, x: Range, condition: Range) -> Range:
     part = one_cell(take(x, axis, candidates), (axis,))
     size = Span(int(np.count_nonzero(low != 0)), len(candidates))
     return moved(part, replaced(shape_of(x), axis, size), part.grid, lambda a: a)
+
+
+@compress.meaning
+def _(run: Run, x: Tensor, condition: Tensor) -> Tensor:
+    axis = run.attribute("axis")
+    kept = run.whole(condition).nonzero().reshape(-1)
+    return x.reshape(-1).index_select(0, kept) if axis is None else x.index_select(axis, kept)
 
 
 @operator("OneHot", steered_by=(0, 1))
@@ -399,6 +456,23 @@ def one_hot(op: Call, index: Range, depth: Range, values: Range) -> Range:
         odd = np.expand_dims(index.special, axis) != 0
         can, must = can | odd, must & ~odd
     return _on_or_off(values, new_shape, grid, can, must)
+
+
+@one_hot.meaning
+def _(run: Run, index: Tensor, depth: Tensor, values: Tensor) -> Tensor:
+    size = max(int(depth.detach().item()), 0)
+    axis = known_axis(run.attribute("axis", -1), index.ndim + 1)
+    place = run.torch.arange(size).reshape([-1 if i == axis else 1 for i in range(index.ndim + 1)])
+    distance = index.unsqueeze(axis) - place
+    off, on = values.unbind()
+    # A negative index counts from the end.
+    met = run.whole(distance) == 0
+    result = run.torch.where(met | (run.whole(distance) == -size), on, off)
+    if not run.search or not index.requires_grad or not result.dtype.is_floating_point:
+        return result
+    # A bell around the index: its neighbours rise as the index moves towards them.
+    bell = run.torch.exp(-distance * distance)
+    return result + (on - off).detach().nan_to_num(0.0, 0.0, 0.0) * (bell - bell.detach())
 
 
 def _on_or_off(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import FLOAT32, Array, Format
-from tensorproof.operators.table import CORRECT, Call, find_operator, operator
+from tensorproof.operators.table import CORRECT, NEWEST, Call, find_operator, operator
 from tensorproof.ranges.channel_products import summarised_dot
 from tensorproof.ranges.folds import onto_grid, product_flags, sum_flags
 from tensorproof.ranges.grid import Cuts, Grid, Shape, Size, broadcast_size, counts, largest, smallest, union
@@ -20,6 +20,9 @@ from tensorproof.ranges.range import CELL_BUDGET, Flags, Range, align
 from tensorproof.ranges.sums import Dot, dot_product, keep_sign, report_partial_overflow, summation_error
 from tensorproof.ranges.weights import channels, is_large
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 
 @operator("MatMul", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
@@ -31,6 +34,11 @@ def matmul(op: Call, a: Range, b: Range) -> Range:
 @matmul.sums_over
 def _(attributes: dict[str, Any], operand: int, rank: int) -> tuple[int, ...] | None:
     return (max(rank - 2, 0),) if operand else (rank - 1,)
+
+
+@matmul.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    return matrix_product(run, a, b)
 
 
 @operator("Gemm", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
@@ -50,6 +58,18 @@ def _(attributes: dict[str, Any], operand: int, rank: int) -> tuple[int, ...] | 
     return (int(bool(attributes.get("transB", 0))),) if operand else (int(not attributes.get("transA", 0)),)
 
 
+@gemm.meaning
+def _(run: Run, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
+    a, b = a.T if run.attribute("transA", 0) else a, b.T if run.attribute("transB", 0) else b
+    result = _times_factor(matrix_product(run, a, b), run.attribute("alpha", 1.0))
+    beta = run.attribute("beta", 1.0)
+    if c is not None and beta != 0.0:
+        result = result + _times_factor(c, beta)
+    if run.format(0, a) == "int" and result.dtype.is_floating_point:
+        return run.passing(run.torch.trunc(result).to(a.dtype), result)
+    return result
+
+
 @operator("FusedMatMul", domain="com.microsoft", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
 def fused_matmul(op: Call, a: Range, b: Range) -> Range:
     """alpha A B, where either may be transposed in its last two axes or have its first axis moved next to the last."""
@@ -58,10 +78,22 @@ def fused_matmul(op: Call, a: Range, b: Range) -> Range:
     return _affine(op, a, b, None, op.attribute("alpha", 1.0))
 
 
+@fused_matmul.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    a = a.permute(_fused_order(a.ndim, run.attribute("transA", 0), run.attribute("transBatchA", 0)))
+    b = b.permute(_fused_order(b.ndim, run.attribute("transB", 0), run.attribute("transBatchB", 0)))
+    return _times_factor(matrix_product(run, a, b), run.attribute("alpha", 1.0))
+
+
 @operator("TransposeMatMul", domain="com.microsoft", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
 def transpose_matmul(op: Call, a: Range, b: Range) -> Range:
     """alpha A B, where either may be transposed: the earlier name of FusedMatMul."""
     return fused_matmul.block(op, a, b)
+
+
+@transpose_matmul.meaning
+def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    return run.apply("FusedMatMul", a, b, domain="com.microsoft", **run.attributes)
 
 
 @operator("FusedGemm", domain="com.microsoft", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, composed_of=(gemm,))
@@ -70,20 +102,50 @@ def fused_gemm(op: Call, a: Range, b: Range, c: Range | None = None) -> Range:
     format = a.format
     if format.is_float and format.bits < 32:
         a, b, c = a.with_format(FLOAT32), b.with_format(FLOAT32), None if c is None else c.with_format(FLOAT32)
-    names = ("alpha", "beta", "transA", "transB")
-    y = op.apply(gemm, a, b, c, **{name: op.attributes[name] for name in names if name in op.attributes})
+    y = op.apply(gemm, a, b, c, **_renamed(op.attributes, _OF_GEMM))
     name = op.attribute("activation", "")
     if not name:
         return y.with_format(format)
     activation = find_operator("", name)
     if activation is None:
         raise NotAnalysed(f"activation {name} is not in the table")
-    parameters = {
-        inner: op.attributes[outer]
-        for outer, inner in (("activation_alpha", "alpha"), ("activation_beta", "beta"), ("activation_gamma", "gamma"))
-        if outer in op.attributes
-    }
-    return op.apply(activation, y, **parameters).with_format(format)
+    return op.apply(activation, y, **_renamed(op.attributes, _OF_ACTIVATION)).with_format(format)
+
+
+@fused_gemm.meaning
+def _(run: Run, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
+    wide = run.torch.promote_types(a.dtype, run.dtype(FLOAT32))
+    operands = (None if x is None else x.to(wide) for x in (a, b, c))
+    y = run.apply("Gemm", *operands, version=NEWEST, **_renamed(run.attributes, _OF_GEMM))
+    name = run.attribute("activation", "")
+    if name:
+        y = run.apply(name, y, version=NEWEST, **_renamed(run.attributes, _OF_ACTIVATION))
+    return y.to(a.dtype)
+
+
+#: Attributes of FusedGemm, and the names that its parts know them by.
+_OF_GEMM = {name: name for name in ("alpha", "beta", "transA", "transB")}
+_OF_ACTIVATION = {f"activation_{name}": name for name in ("alpha", "beta", "gamma")}
+
+
+def _renamed(attributes: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    return {inner: attributes[outer] for outer, inner in names.items() if outer in attributes}
+
+
+# -- on tensors ------------------------------------------------------------------------------------------------------
+
+
+def matrix_product(run: Run, a: Tensor, b: Tensor) -> Tensor:
+    """A @ B. In a search one operand of integers may be floating and the other not."""
+    common = run.torch.promote_types(a.dtype, b.dtype)
+    return run.torch.matmul(a.to(common), b.to(common))
+
+
+def _times_factor(x: Tensor, factor: float) -> Tensor:
+    """A tensor times an attribute; integers stay integers if the factor is whole."""
+    if factor == 1.0:
+        return x
+    return x * (int(factor) if factor % 1.0 == 0.0 else factor)
 
 
 # -- axes ------------------------------------------------------------------------------------------------------------
@@ -105,15 +167,21 @@ def _transposed(x: Range, order: Sequence[int]) -> Range:
 
 
 def _fused_operand(x: Range, transpose: int, batch: int) -> Range:
-    """An operand of FusedMatMul with its transpositions done; vectors have none (ONNX Runtime's contrib schema)."""
-    order = list(range(x.rank))
-    if len(order) < 2:
-        return x
+    """An operand of FusedMatMul with its transpositions done."""
+    order = _fused_order(x.rank, transpose, batch)
+    return x if order == list(range(x.rank)) else _transposed(x, order)
+
+
+def _fused_order(rank: int, transpose: int, batch: int) -> list[int]:
+    """The order of axes that FusedMatMul multiplies in; that of vectors stays (ONNX Runtime's contrib schema)."""
+    order = list(range(rank))
+    if rank < 2:
+        return order
     if batch:
         order = [*order[1:-1], 0, order[-1]]
     if transpose:
         order[-2], order[-1] = order[-1], order[-2]
-    return x if order == list(range(x.rank)) else _transposed(x, order)
+    return order
 
 
 def _with_axis(x: Range, position: int) -> Range:

@@ -7,20 +7,23 @@ forms that are equal in exact arithmetic, because in each of them other operands
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import FLOAT32, Array
-from tensorproof.operators.attention import merge_heads, split_heads
+from tensorproof.operators.attention import for_heads, heads_apart, heads_joined, merge_heads, split_heads
 from tensorproof.operators.softmax import FUNCTION_ERROR
 from tensorproof.operators.table import CORRECT, RESULT, Call, operator
 from tensorproof.ranges.grid import Cuts, cell_sizes, fine, union
 from tensorproof.ranges.moving import affordable
 from tensorproof.ranges.range import CELL_BUDGET, SPECIALS, Range
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 #: Positions that are followed one by one.
 LONGEST = 1 << 14
@@ -250,3 +253,36 @@ def _cell_of_position(x: Range, length: int) -> npt.NDArray[np.intp]:
     """The cell that each position of a sequence lies in."""
     cuts = x.grid[2]
     return np.zeros(length, np.intp) if cuts is None else np.searchsorted(cuts, np.arange(length), side="right") - 1
+
+
+@linear_attention.meaning
+def _(
+    run: Run,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    past: Tensor | None = None,
+    decay: Tensor | None = None,
+    beta: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    readers, heads = int(run.attribute("q_num_heads")), int(run.attribute("kv_num_heads"))
+    dtype = run.dtype(FLOAT32)
+    q = heads_apart(query, readers).to(dtype)
+    k, v = (heads_apart(x, heads).to(dtype) for x in (key, value))
+    batch, _, length, size = q.shape
+    memory = run.torch.zeros(batch, heads, size, v.shape[3], dtype=dtype) if past is None else past.to(dtype)
+    rates = None if decay is None else run.torch.exp(heads_apart(decay, heads).to(dtype))
+    # One rate of correction for all heads, or one per head.
+    corrections = None if beta is None else heads_apart(beta, min(heads, beta.shape[2])).to(dtype)
+    read: list[Tensor] = []
+    for position in range(length):
+        if rates is not None:
+            memory = memory * rates[:, :, position, :, None]
+        k_t, v_t = k[:, :, position, :, None], v[:, :, position, None]
+        if corrections is not None:
+            v_t = corrections[:, :, position, None] * (v_t - k_t.transpose(2, 3) @ memory)
+        memory = memory + k_t * v_t
+        read.append(q[:, :, position, None] @ for_heads(memory, readers))
+    scale = run.attribute("scale", 0.0) or size**-0.5
+    output = heads_joined(scale * run.torch.cat(read, 2)).to(query.dtype)
+    return output, memory.to(query.dtype if past is None else past.dtype)

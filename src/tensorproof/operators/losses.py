@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import BOOL, Array
 from tensorproof.operators.arithmetic import mul, quotient_away_from
+from tensorproof.operators.indexing import from_front
 from tensorproof.operators.reductions import reduce_mean, reduce_sum
 from tensorproof.operators.softmax import log_softmax
 from tensorproof.operators.table import CORRECT, RESULT, UNDEFINED, Call, Mask, operator
@@ -15,6 +18,9 @@ from tensorproof.ranges.range import CELL_BUDGET, NAN, SPECIALS, Range
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.division_by_zero import DIVISION_BY_ZERO
 from tensorproof.rules.zero_total_weight import ZERO_TOTAL_WEIGHT
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 
 @operator(
@@ -30,6 +36,26 @@ def negative_log_likelihood(op: Call, x: Range, target: Range, weight: Range | N
     return _reduced(op, x, target, weight)
 
 
+@negative_log_likelihood.meaning
+def _(run: Run, x: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
+    return _loss(run, x, target, weight)
+
+
+def _loss(run: Run, x: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+    """The loss of each target, reduced as the attribute says (ONNX NegativeLogLikelihoodLoss-13)."""
+    target, ignored = run.whole(target), run.attribute("ignore_index")
+    skipped = run.torch.zeros_like(target, dtype=run.torch.bool) if ignored is None else target == ignored
+    # An index that is ignored may lie outside of the classes.
+    index = from_front(run, target.masked_fill(skipped, 0), x.shape[1])
+    loss = -x.gather(1, index.unsqueeze(1)).squeeze(1).masked_fill(skipped, 0)
+    factor = (run.torch.ones_like(loss) if weight is None else weight[index]).masked_fill(skipped, 0)
+    reduction = run.attribute("reduction", "mean")
+    if reduction == "none":
+        return loss * factor
+    total = (loss * factor).sum()
+    return total if reduction == "sum" else total / factor.sum()
+
+
 @operator(
     "SoftmaxCrossEntropyLoss",
     error=CORRECT,
@@ -41,6 +67,12 @@ def softmax_cross_entropy(op: Call, scores: Range, labels: Range, weights: Range
     """Negative log-likelihood of a stable log-softmax along axis 1: finite wherever the scores are."""
     log_probability: Range = op.apply(log_softmax, scores, axis=1)
     return _reduced(op, log_probability, labels, weights), log_probability
+
+
+@softmax_cross_entropy.meaning
+def _(run: Run, scores: Tensor, labels: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    log_probability = scores.log_softmax(1)
+    return _loss(run, log_probability, labels, weights), log_probability
 
 
 def _reduced(op: Call, x: Range, target: Range, weight: Range | None) -> Range:
@@ -169,6 +201,16 @@ def dropout(op: Call, x: Range, ratio: Range | None = None, training: Range | No
     result = x.replace(bottom, top, special)
     never = training is not None and training.hull() == (1.0, 1.0)
     return (result if never else result.join(x)), Range.uniform(x.shape, BOOL, 0.0, 1.0)
+
+
+@dropout.meaning
+def _(run: Run, x: Tensor, ratio: Tensor | None = None, training: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    torch = run.torch
+    if training is None or not run.whole(training).any():
+        return x, torch.ones_like(x, dtype=torch.bool if run.version >= 10 else x.dtype)
+    rate = 0.5 if ratio is None else ratio.to(x.dtype)
+    keeps = torch.rand(x.shape, generator=run.generator, dtype=torch.float64) >= rate
+    return x * keeps / (1 - rate), keeps
 
 
 def _with_zero(low: Array, high: Array) -> tuple[Array, Array]:

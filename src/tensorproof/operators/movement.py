@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,9 @@ from tensorproof.ranges.moving import (
 from tensorproof.ranges.range import CELL_BUDGET, Range
 from tensorproof.ranges.views import Broadcast, Reshaped, Transposed
 
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
+
 
 @operator("Identity", hands_on=True, elementwise=True)
 def identity(op: Call, x: Abstract) -> Abstract:
@@ -47,6 +50,16 @@ def sample_op(op: Call, x: Range) -> Range:
     return x
 
 
+@identity.meaning
+@sample_op.meaning
+def _(run: Run, x: Any) -> Any:
+    return x
+
+
+#: A shape with the blocks as axes of their own, the order that these are brought into, and the shape of the result.
+_Blocks = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
 # -- shapes of the same elements -------------------------------------------------------------------------------------
 
 
@@ -56,7 +69,14 @@ def reshape_(op: Call, x: Range, shape: Range) -> Range:
     wanted = dimensions(shape)
     if wanted is None:
         return anywhere(x, None)
-    return reshape(x, _reshaped_sizes(x, wanted, keeps_zero=bool(op.attribute("allowzero", 0))))
+    return reshape(x, _reshaped_sizes(x.shape, wanted, keeps_zero=bool(op.attribute("allowzero", 0))))
+
+
+@reshape_.meaning
+def _(run: Run, x: Tensor, shape: Tensor | None = None) -> Tensor:
+    wanted = tuple(run.integers("shape", shape) or ())
+    sizes = _reshaped_sizes(tuple(x.shape), wanted, keeps_zero=bool(run.attribute("allowzero", 0)))
+    return x.reshape([smallest(size) for size in sizes])
 
 
 def _same_elements(op: Call, result: Range, x: Range, *_: Range | None) -> Form | None:
@@ -67,9 +87,9 @@ def _same_elements(op: Call, result: Range, x: Range, *_: Range | None) -> Form 
 reshape_.affine(_same_elements)
 
 
-def _reshaped_sizes(x: Range, wanted: tuple[Size, ...], *, keeps_zero: bool) -> Shape:
+def _reshaped_sizes(shape: Shape | None, wanted: tuple[Size, ...], *, keeps_zero: bool) -> Shape:
     """The shape that Reshape's second input asks for: 0 copies a size, -1 and what is not known take what is left."""
-    remaining = None if x.shape is None else list(x.shape)
+    remaining = None if shape is None else list(shape)
     sizes: list[Size | None] = []
     for axis, size in enumerate(wanted):
         if size == 0 and not keeps_zero:
@@ -124,6 +144,13 @@ def flatten(op: Call, x: Range) -> Range:
     return reshape(x, (product(sizes[:axis]), product(sizes[axis:])))
 
 
+@flatten.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    axis = run.attribute("axis", 1)
+    axis = axis + x.ndim if axis < 0 else axis
+    return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+
+
 flatten.affine(_same_elements)
 
 
@@ -145,6 +172,12 @@ def squeeze(op: Call, x: Range, axes: Range | None = None) -> Range:
     return moved(x, shape, grid, lambda a: a.squeeze(dropped))
 
 
+@squeeze.meaning
+def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    given = run.integers("axes", axes)
+    return x.squeeze() if given is None else x.squeeze(tuple(given))
+
+
 squeeze.affine(_same_elements)
 
 
@@ -161,6 +194,23 @@ unsqueeze.affine(_same_elements)
 def expand_dims(op: Call, x: Range, axis: Range) -> Range:
     """The same elements with one new axis of size 1."""
     return _with_new_axes(x, op.integers("axis", axis) or [])
+
+
+@unsqueeze.meaning
+def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    return _unsqueezed(x, run.integers("axes", axes) or [])
+
+
+@expand_dims.meaning
+def _(run: Run, x: Tensor, axis: Tensor) -> Tensor:
+    return _unsqueezed(x, run.integers("axis", axis) or [])
+
+
+def _unsqueezed(x: Tensor, axes: list[int]) -> Tensor:
+    rank = x.ndim + len(axes)
+    for axis in sorted(known_axis(axis, rank) for axis in axes):
+        x = x.unsqueeze(axis)
+    return x
 
 
 def _with_new_axes(x: Range, axes: list[int]) -> Range:
@@ -183,6 +233,11 @@ def transpose_(op: Call, x: Range) -> Range:
     return transpose(x, op.attribute("perm") or range(x.rank)[::-1])
 
 
+@transpose_.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return x.permute(tuple(run.attribute("perm") or range(x.ndim)[::-1]))
+
+
 @transpose_.affine
 def _(op: Call, result: Range, x: Range) -> Form | None:
     order = tuple(op.attribute("perm") or range(x.rank)[::-1])
@@ -192,26 +247,45 @@ def _(op: Call, result: Range, x: Range) -> Form | None:
 @operator("DepthToSpace")
 def depth_to_space(op: Call, x: Range) -> Range:
     """Blocks of channels moved into space."""
-    n, c, h, w = x.sizes
+    split, order, result = _blocks_to_space(op, x.sizes)
+    return reshape(transpose(reshape(x, split), order), result)
+
+
+@depth_to_space.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    split, order, result = _blocks_to_space(run, tuple(x.shape))
+    return x.reshape(split).permute(order).reshape(result)
+
+
+def _blocks_to_space(op: Call | Run, sizes: tuple[int, ...]) -> _Blocks:
+    n, c, h, w = sizes
     b = op.attribute("blocksize")
     deep = c // (b * b)
     if op.attribute("mode", "DCR") == "DCR":
-        parts = transpose(reshape(x, (n, b, b, deep, h, w)), (0, 3, 4, 1, 5, 2))
-    else:
-        parts = transpose(reshape(x, (n, deep, b, b, h, w)), (0, 1, 4, 2, 5, 3))
-    return reshape(parts, (n, deep, h * b, w * b))
+        return (n, b, b, deep, h, w), (0, 3, 4, 1, 5, 2), (n, deep, h * b, w * b)
+    return (n, deep, b, b, h, w), (0, 1, 4, 2, 5, 3), (n, deep, h * b, w * b)
 
 
 @operator("SpaceToDepth")
 def space_to_depth(op: Call, x: Range) -> Range:
     """Blocks of space moved into channels."""
-    n, c, h, w = x.sizes
+    split, order, result = _space_to_blocks(op, x.sizes)
+    return reshape(transpose(reshape(x, split), order), result)
+
+
+@space_to_depth.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    split, order, result = _space_to_blocks(run, tuple(x.shape))
+    return x.reshape(split).permute(order).reshape(result)
+
+
+def _space_to_blocks(op: Call | Run, sizes: tuple[int, ...]) -> _Blocks:
+    n, c, h, w = sizes
     b = op.attribute("blocksize")
-    blocks = reshape(x, (n, c, h // b, b, w // b, b))
     # ONNX SpaceToDepth-28: the place in the block is the outer part of the channel (DCR) or the inner one (CRD).
     is_outer = op.attribute("mode", "DCR") == "DCR"
-    parts = transpose(blocks, (0, 3, 5, 1, 2, 4) if is_outer else (0, 1, 3, 5, 2, 4))
-    return reshape(parts, (n, c * b * b, h // b, w // b))
+    order = (0, 3, 5, 1, 2, 4) if is_outer else (0, 1, 3, 5, 2, 4)
+    return (n, c, h // b, b, w // b, b), order, (n, c * b * b, h // b, w // b)
 
 
 # -- joining and splitting -------------------------------------------------------------------------------------------
@@ -222,6 +296,11 @@ def concat(op: Call, *parts: Range) -> Range:
     """Tensors joined along an axis."""
     ranks = [len(part.shape) for part in parts if part.shape is not None]
     return concatenate(parts, known_axis(op.attribute("axis", 1), ranks[0]) if ranks else 0)
+
+
+@concat.meaning
+def _(run: Run, *parts: Tensor) -> Tensor:
+    return run.torch.cat(parts, run.attribute("axis", 1))
 
 
 @concat.affine
@@ -256,6 +335,16 @@ def _(op: Call, results: tuple[Range, ...], x: Range, sizes: Range | None = None
     return relations.parts(op, results, x, known_axis(op.attribute("axis", 0), x.rank))
 
 
+@split.meaning
+def _(run: Run, x: Tensor, sizes: Tensor | None = None) -> tuple[Tensor, ...]:
+    axis = known_axis(run.attribute("axis", 0), x.ndim)
+    lengths = run.integers("split", sizes)
+    if lengths is None:
+        equal = _equal_lengths(x.shape[axis], run.attribute("num_outputs") or run.outputs)
+        lengths = [smallest(length) for length in equal]
+    return x.split(lengths, axis)
+
+
 def _equal_lengths(size: Size, parts: int) -> list[Size]:
     """Equal parts of an axis, the last one smaller if they do not divide it (ONNX Split-18)."""
     if isinstance(size, int):
@@ -286,6 +375,11 @@ def tile(op: Call, x: Range, repeats: Range) -> Range:
     return x
 
 
+@tile.meaning
+def _(run: Run, x: Tensor, repeats: Tensor) -> Tensor:
+    return x.repeat(run.integers("repeats", repeats) or [])
+
+
 def _repeated(x: Range, axis: int, count: Size, size: Size) -> Range:
     old = shape_of(x)[axis]
     if count == 1 or old == 0:
@@ -311,6 +405,12 @@ def expand(op: Call, x: Range, shape: Range) -> Range:
     if wanted is None or x.shape is None:
         return anywhere(x, None)
     return broadcast(x, tuple(size if isinstance(size, int) else Span(max(size.low, 0), size.high) for size in wanted))
+
+
+@expand.meaning
+def _(run: Run, x: Tensor, shape: Tensor) -> Tensor:
+    wanted = run.integers("shape", shape) or []
+    return x.expand(run.torch.broadcast_shapes(x.shape, tuple(wanted)))
 
 
 @expand.affine

@@ -5,10 +5,11 @@ and MeanVarianceNormalization. How the statistics are taken to be computed is sa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorproof.formats import Array
+from tensorproof.formats import FLOAT32, Array
 from tensorproof.operators.activations import least, rounded
 from tensorproof.operators.statistics import STATISTICS, affine, normalise, spread_special, stash
 from tensorproof.operators.table import CORRECT, RESULT, UNDEFINED, Call, operator
@@ -20,6 +21,9 @@ from tensorproof.ranges.range import SPECIALS, Range, align
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.degenerate_normalisation import DEGENERATE_NORMALISATION
 
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
+
 # Defaults of attributes are float32 numbers.
 EPSILON = float(np.float32(1e-5))
 MOMENTUM = float(np.float32(0.9))
@@ -28,6 +32,20 @@ MOMENTUM = float(np.float32(0.9))
 def per_channel(parameter: Range, rank: int) -> Range:
     """A vector with one element per channel, shaped to broadcast along axis 1."""
     return reshape(parameter, (parameter.sizes[0], *([1] * (rank - 2))))
+
+
+def along_channels(parameter: Tensor, rank: int) -> Tensor:
+    """A vector with one element per channel, shaped to broadcast along axis 1."""
+    return parameter.reshape(-1, *([1] * (rank - 2)))
+
+
+def standardised(run: Run, x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+    """(x - mean) / sqrt(variance + epsilon) with the mean and the reciprocal of the root, in at least float32."""
+    wide = x.to(run.torch.promote_types(x.dtype, run.dtype(FLOAT32)))
+    mean = wide.mean(tuple(axes), keepdim=True)
+    centred = wide - mean
+    inverse = (centred.square().mean(tuple(axes), keepdim=True) + epsilon).rsqrt()
+    return centred * inverse, mean, inverse
 
 
 def layer_normalised(
@@ -61,6 +79,14 @@ def layer_normalization(op: Call, x: Range, scale: Range, bias: Range | None = N
     return layer_normalised(op, x, tuple(axes), epsilon, scale, bias)
 
 
+@layer_normalization.meaning
+def _(run: Run, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> tuple[Tensor, ...]:
+    axes = range(normalised_axis(int(run.attribute("axis", -1)), x.ndim), x.ndim)
+    y, mean, inverse = standardised(run, x, axes, run.attribute("epsilon", EPSILON))
+    scaled = y.to(x.dtype) * scale
+    return scaled if bias is None else scaled + bias, mean, inverse
+
+
 @operator("InstanceNormalization", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, hazards=STATISTICS)
 def instance_normalization(op: Call, x: Range, scale: Range, bias: Range) -> Range:
     """Each channel of each sample by its own mean and variance; increasing in the element itself."""
@@ -70,6 +96,12 @@ def instance_normalization(op: Call, x: Range, scale: Range, bias: Range) -> Ran
     y, _, found = normalise(op, x, range(2, rank), op.attribute("epsilon", EPSILON), x.format, folded=True)
     amplified = float(((1.0 + found.relative) / np.sqrt(found.floor)).max())
     return affine(op, y, per_channel(scale, rank), per_channel(bias, rank), amplified=amplified)
+
+
+@instance_normalization.meaning
+def _(run: Run, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+    y = standardised(run, x, range(2, x.ndim), run.attribute("epsilon", EPSILON))[0].to(x.dtype)
+    return y * along_channels(scale, x.ndim) + along_channels(bias, x.ndim)
 
 
 @operator("GroupNormalization", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, hazards=STATISTICS)
@@ -86,6 +118,14 @@ def group_normalization(op: Call, x: Range, scale: Range, bias: Range) -> Range:
     if op.version >= 21:
         return affine(op, reshape(y, sizes), per_channel(scale, x.rank), per_channel(bias, x.rank))
     return reshape(affine(op, y, per_channel(scale, y.rank), per_channel(bias, y.rank)), sizes)
+
+
+@group_normalization.meaning
+def _(run: Run, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+    grouped = x.reshape(x.shape[0], run.attribute("num_groups"), -1, *x.shape[2:])
+    y = standardised(run, grouped, range(2, grouped.ndim), run.attribute("epsilon", EPSILON))[0].to(x.dtype)
+    y = y if run.version < 21 else y.reshape(x.shape)
+    return (y * along_channels(scale, y.ndim) + along_channels(bias, y.ndim)).reshape(x.shape)
 
 
 @operator("MeanVarianceNormalization", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, hazards=STATISTICS)
@@ -105,6 +145,16 @@ def mean_variance_normalization(op: Call, x: Range) -> Range:
     return y.replace(rows.restore(low), rows.restore(high), y.special)
 
 
+@mean_variance_normalization.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    axes = tuple(run.attribute("axes", (0, 2, 3)))
+    mean = x.mean(axes, keepdim=True)
+    variance = x.square().mean(axes, keepdim=True) - mean.square()
+    # The derivative of the root at zero, times that of the variance, would be no number.
+    deviation = run.passing(variance.sqrt(), variance.clamp(min=1e-300).sqrt())
+    return (x - mean) / (deviation + 1e-9)
+
+
 # -- batches ---------------------------------------------------------------------------------------------------------
 
 
@@ -116,10 +166,8 @@ def batch_normalization(op: Call, x: Range, scale: Range, bias: Range, mean: Ran
         return _of_constants(op, x, scale, bias, mean, variance, op.attribute("epsilon", EPSILON))
     if rank >= 2 and op.attribute("spatial", 1):
         scale, bias, mean, variance = (per_channel(part, rank) for part in (scale, bias, mean, variance))
-    # Before version 14 more than one output means training (ONNX BatchNormalization-9).
-    training = op.attribute("training_mode", 0) if op.version >= 14 else op.outputs > 1
     epsilon = op.attribute("epsilon", EPSILON)
-    if not training or 0 in x.cells:
+    if not _trains(op) or 0 in x.cells:
         return _with_given_statistics(op, x, scale, bias, mean, variance, epsilon)
     format = stash(x.format) if x.format.bits < 32 else x.format
     axes = tuple(axis for axis in range(rank) if axis != 1)
@@ -134,6 +182,28 @@ def batch_normalization(op: Call, x: Range, scale: Range, bias: Range, mean: Ran
     running_variance = _running(op, variance, current_variance, momentum)
     results = [_vector(part) for part in (running_mean, running_variance, current_mean, current_variance)]
     return (y, *results) if op.version < 14 else (y, *results[:2])
+
+
+@batch_normalization.meaning
+def _(run: Run, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor) -> Tensor | tuple[Tensor, ...]:
+    epsilon = run.attribute("epsilon", EPSILON)
+
+    def shaped(parameter: Tensor) -> Tensor:
+        return along_channels(parameter, x.ndim) if x.ndim >= 2 and run.attribute("spatial", 1) else parameter
+
+    if not _trains(run):
+        return (x - shaped(mean)) / run.torch.sqrt(shaped(variance) + epsilon) * shaped(scale) + shaped(bias)
+    axes = tuple(axis for axis in range(x.ndim) if axis != 1)
+    y, current_mean, _ = standardised(run, x, axes, epsilon)
+    current = current_mean.reshape(-1), x.to(y.dtype).var(axes, correction=0)
+    momentum = run.attribute("momentum", MOMENTUM)
+    running = [old * momentum + new * (1 - momentum) for old, new in zip((mean, variance), current)]
+    return y.to(x.dtype) * shaped(scale) + shaped(bias), *running, *current
+
+
+def _trains(op: Call | Run) -> bool:
+    """Before version 14 more than one output means training (ONNX BatchNormalization-9)."""
+    return bool(op.attribute("training_mode", 0)) if op.version >= 14 else op.outputs > 1
 
 
 def _is_plain(op: Call, x: Range, *parameters: Range) -> bool:

@@ -7,11 +7,12 @@ others are all as near to zero, or as far from it, as they can be.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorproof.formats import Array, Format
+from tensorproof.formats import FLOAT32, Array, Format
 from tensorproof.operators.activations import least, rounded
 from tensorproof.operators.normalisation import EPSILON
 from tensorproof.operators.statistics import STATISTICS, affine, spread_special, stash
@@ -23,6 +24,9 @@ from tensorproof.ranges.rows import Rows
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.degenerate_normalisation import DEGENERATE_NORMALISATION
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 
 def _powers(low: Array, high: Array, p: int) -> tuple[Array, Array]:
@@ -107,6 +111,19 @@ def rms_normalization(op: Call, x: Range, scale: Range) -> Range:
     return affine(op, rms_normalised(op, x, axes, op.attribute("epsilon", EPSILON)), scale)
 
 
+@rms_normalization.meaning
+def _(run: Run, x: Tensor, scale: Tensor) -> Tensor:
+    axes = range(normalised_axis(int(run.attribute("axis", -1)), x.ndim), x.ndim)
+    return divided_by_root_mean_square(run, x, axes, run.attribute("epsilon", EPSILON))[0].to(x.dtype) * scale
+
+
+def divided_by_root_mean_square(run: Run, x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tensor, Tensor]:
+    """x / sqrt(mean(x^2) + epsilon) and the reciprocal of the root, in at least float32."""
+    wide = x.to(run.torch.promote_types(x.dtype, run.dtype(FLOAT32)))
+    inverse = (wide.square().mean(tuple(axes), keepdim=True) + epsilon).rsqrt()
+    return wide * inverse, inverse
+
+
 def rms_normalised(op: Call, x: Range, axes: Sequence[int], epsilon: float) -> Range:
     """The first stage of RMSNormalization-23, in the stash format."""
     format = stash(x.format)
@@ -125,6 +142,12 @@ def lp_normalization(op: Call, x: Range) -> Range:
     axis = normalised_axis(int(op.attribute("axis", -1)), x.rank)
     y, _, _ = normalised_by_norm(op, x, (axis,), int(op.attribute("p", 2)), 0.0, x.format, mean=False)
     return y
+
+
+@lp_normalization.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    norm = run.torch.linalg.vector_norm(x, run.attribute("p", 2), run.attribute("axis", -1), keepdim=True)
+    return x / norm.masked_fill(norm == 0, 1)
 
 
 # Defaults of attributes are float32 numbers.
@@ -197,6 +220,15 @@ def lrn(op: Call, x: Range) -> Range:
     if special is not None:
         lower, upper = np.where(special != 0, np.minimum(lower, 0), lower), np.where(special != 0, np.maximum(upper, 0), upper)
     return cells.replace(lower, upper, special)
+
+
+@lrn.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    size = int(run.attribute("size"))
+    alpha, beta, bias = (run.attribute(name, value) for name, value in _LRN_DEFAULTS)
+    beyond = [0, 0] * (x.ndim - 2) + [(size - 1) // 2, size // 2]
+    squares = run.torch.nn.functional.pad(x.square(), beyond).unfold(1, size, 1).sum(-1)
+    return x / (bias + alpha / size * squares) ** beta
 
 
 def _window(values: Array, size: int) -> Array:

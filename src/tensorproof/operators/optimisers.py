@@ -7,6 +7,7 @@ apart. Everything else is composed of the element-wise operators, whose hazards 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,11 @@ from tensorproof.ranges.elementwise import piecewise
 from tensorproof.ranges.range import SPECIALS, Range, align
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.division_by_zero import DIVISION_BY_ZERO
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
+
+_Operand = TypeVar("_Operand")
 
 _DOMAIN = "ai.onnx.preview.training"
 
@@ -59,13 +65,17 @@ def _regularised(op: Call, x: Range, gradient: Range) -> Range:
     return gradient if coefficient == 0.0 else op.apply(add, _weighted(op, x, coefficient), gradient)
 
 
-def _groups(tensors: tuple[Range, ...], kinds: int) -> list[tuple[Range, ...]]:
+def _regularised_tensor(run: Run, x: Tensor, gradient: Tensor) -> Tensor:
+    return run.attribute("norm_coefficient", 0.0) * x + gradient
+
+
+def _groups(tensors: tuple[_Operand, ...], kinds: int) -> list[tuple[_Operand, ...]]:
     """Inputs x1, x2, g1, g2, ... as (x1, g1, ...), (x2, g2, ...)."""
     count = len(tensors) // kinds
     return [tensors[number::count] for number in range(count)] if count else []
 
 
-def _by_kind(results: list[tuple[Range, ...]]) -> tuple[Range, ...]:
+def _by_kind(results: list[tuple[_Operand, ...]]) -> tuple[_Operand, ...]:
     """The results of several tensors, those of one kind together."""
     return tuple(part for kind in zip(*results) for part in kind)
 
@@ -87,6 +97,18 @@ def _adagrad(op: Call, rate: Range, x: Range, gradient: Range, squares: Range) -
     op.apply(sqrt, total)
     ratio = _quotient(op, gradient, gradient.replace(*_zero(gradient), None), squares, (0.0, 1.0, 1.0, 1.0), epsilon, rate)
     return op.apply(sub, x, ratio), total
+
+
+@adagrad.meaning
+def _(run: Run, rate: Tensor, count: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+    slowed = rate / (1 + count * run.attribute("decay_factor", 0.0))
+
+    def step(x: Tensor, gradient: Tensor, squares: Tensor) -> tuple[Tensor, Tensor]:
+        gradient = _regularised_tensor(run, x, gradient)
+        total = squares + gradient * gradient
+        return x - slowed * gradient / (total.sqrt() + run.attribute("epsilon", _EPSILON)), total
+
+    return _by_kind([step(*group) for group in _groups(tensors, 3)])
 
 
 def _zero(x: Range) -> tuple[Array, Array]:
@@ -204,6 +226,24 @@ def _adam(op: Call, rate: Range, x: Range, gradient: Range, mean: Range, squares
     return _weighted(op, moved, *_complement(float(op.attribute("norm_coefficient_post", 0.0)))), new_mean, new_squares
 
 
+@adam.meaning
+def _(run: Run, rate: Tensor, count: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+    alpha, beta = run.attribute("alpha", _ALPHA), run.attribute("beta", _BETA)
+    # Before the first step the quotient is not used, and must not be 0 / 0: derivatives would be no numbers.
+    steps = count.to(rate.dtype).clamp(min=1)
+    corrected = rate * (1 - beta**steps).sqrt() / (1 - alpha**steps)
+    adjusted = run.torch.where(count > 0, corrected, rate)
+    kept = 1 - run.attribute("norm_coefficient_post", 0.0)
+
+    def step(x: Tensor, gradient: Tensor, mean: Tensor, squares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        gradient = _regularised_tensor(run, x, gradient)
+        mean = alpha * mean + (1 - alpha) * gradient
+        squares = beta * squares + (1 - beta) * gradient * gradient
+        return kept * (x - adjusted * mean / (squares.sqrt() + run.attribute("epsilon", _EPSILON))), mean, squares
+
+    return _by_kind([step(*group) for group in _groups(tensors, 4)])
+
+
 def _bias_corrected(op: Call, rate: Range, count: Range) -> Range:
     """R * sqrt(1 - beta^T) / (1 - alpha^T) from the first step on, R before; powers of attributes are float32 numbers."""
     alpha, beta = float(op.attribute("alpha", _ALPHA)), float(op.attribute("beta", _BETA))
@@ -239,6 +279,21 @@ def _bias_corrected(op: Call, rate: Range, count: Range) -> Range:
 def momentum(op: Call, rate: Range, count: Range, *tensors: Range) -> tuple[Range, ...]:
     """x - r v with the running sum v of gradients, or Nesterov's form of it: linear in everything but r."""
     return _by_kind([_momentum(op, rate, count, *tensors) for tensors in _groups(tensors, 3)])
+
+
+@momentum.meaning
+def _(run: Run, rate: Tensor, count: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+    alpha = run.attribute("alpha", 0.0)
+    # In the first iteration the gradient counts fully (ONNX Momentum-1).
+    beta = run.torch.where(count > 0, run.attribute("beta", 1.0), 1.0).to(rate.dtype)
+    is_nesterov = run.attribute("mode", "standard") == "nesterov"
+
+    def step(x: Tensor, gradient: Tensor, speed: Tensor) -> tuple[Tensor, Tensor]:
+        gradient = _regularised_tensor(run, x, gradient)
+        speed = alpha * speed + beta * gradient
+        return x - rate * (gradient + alpha * speed if is_nesterov else speed), speed
+
+    return _by_kind([step(*group) for group in _groups(tensors, 3)])
 
 
 def _momentum(op: Call, rate: Range, count: Range, x: Range, gradient: Range, speed: Range) -> tuple[Range, Range]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import INT64, Array
-from tensorproof.operators.table import CORRECT, Call, Mask, operator
+from tensorproof.operators.convolution import by_rank, padded
+from tensorproof.operators.table import CORRECT, Attributed, Call, Mask, operator
 from tensorproof.ranges.axis_maps import Mixture
 from tensorproof.ranges.grid import Size, largest, smallest
 from tensorproof.ranges.partial_sums import Sums, report_sum
@@ -28,15 +30,23 @@ from tensorproof.ranges.windows import NOTHING, TABLE_BUDGET, Integers, Window, 
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 from tensorproof.rules.empty_reduction import EMPTY_REDUCTION
 
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
+
 #: Elements of tables of windows over all axes at once (indices of maxima).
 JOINT_BUDGET = 1 << 21
 
 
-def _windows(op: Call, x: Range) -> list[Window]:
+def _windows(op: Attributed, space: Sequence[int]) -> list[Window]:
     kernel = op.attribute("kernel_shape")
     if kernel is None:
         raise NotAnalysed("kernel_shape is missing")
-    windows = sliding_windows(op, x.sizes[2:], kernel, ceil_mode=bool(op.attribute("ceil_mode", 0)))
+    return sliding_windows(op, space, kernel, ceil_mode=bool(op.attribute("ceil_mode", 0)))
+
+
+def _filled_windows(op: Call, x: Range) -> list[Window]:
+    """The windows of a call, each of which must hold an element."""
+    windows = _windows(op, x.sizes[2:])
     for window in windows:
         if window.output and not (window.reads(window.representatives()) >= 0).any(axis=1).all():
             raise NotAnalysed("a window lies in the padding")
@@ -67,19 +77,46 @@ def _average(op: Call, sums: Sums, count: int, x: Range, flags: Flags | None) ->
 @any_batch
 def average_pool(op: Call, x: Range) -> Range:
     """Increasing: the mean of each window, of zeros too where padding counts."""
-    windows = _windows(op, x)
-    counts_padding = bool(op.attribute("count_include_pad", 0))
+    windows = _filled_windows(op, x)
     mixture = Mixture(x)
     for axis, window in enumerate(windows, start=2):
         outputs = window.representatives() if mixture.is_uniform(axis) else np.arange(window.output, dtype=np.int64)
         elements = window.reads(outputs)
-        # What ceil_mode adds behind the padded tensor never counts (ONNX AveragePool-22).
-        counted = window.positions(outputs) < window.end if counts_padding else elements != NOTHING
-        weights = np.where(elements != NOTHING, 1.0 / counted.sum(axis=1, keepdims=True), 0.0)
+        weights = np.where(elements != NOTHING, 1.0 / _counted(op, window, outputs)[:, None], 0.0)
         mixture.apply(axis, elements, weights, window.output)
     sums = Sums(mixture.low, mixture.high, mixture.magnitude, mixture.least >= 0, mixture.most <= 0)
     count = int(np.prod([window.kernel for window in windows], dtype=np.int64))
     return mixture.range(x, *_average(op, sums, count, x, mixture.flags))
+
+
+@average_pool.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    windows = _windows(run, x.shape[2:])
+
+    def mean(taps: Tensor, window: Window) -> Tensor:
+        counts = _counted(run, window, np.arange(window.output, dtype=np.int64))
+        return taps.sum(dim=-1) / run.torch.from_numpy(counts).to(x.dtype)
+
+    return _over_each_axis(padded(run, x, windows), windows, mean)
+
+
+def _counted(op: Attributed, window: Window, outputs: Integers) -> Integers:
+    """By how many elements of a window its sum is divided."""
+    if not op.attribute("count_include_pad", 0):
+        return (window.reads(outputs) != NOTHING).sum(axis=1)
+    # What ceil_mode adds behind the padded tensor never counts (ONNX AveragePool-22).
+    return (window.positions(outputs) < window.end).sum(axis=1)
+
+
+def _over_each_axis(x: Tensor, windows: Sequence[Window], reduced: Callable[[Tensor, Window], Tensor]) -> Tensor:
+    """A padded tensor reduced over the windows of one spatial axis after the other.
+
+    `reduced` gets a tensor with the outputs of an axis as its last but one axis, and their taps as the last.
+    """
+    for axis, window in enumerate(windows, start=2):
+        taps = x.unfold(axis, window.span, window.stride)[..., :: window.dilation]
+        x = reduced(taps.movedim(axis, -2), window).movedim(-1, axis)
+    return x
 
 
 @operator("GlobalAveragePool", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
@@ -103,6 +140,11 @@ def global_average_pool(op: Call, x: Range) -> Range:
 @global_average_pool.hazard(EMPTY_REDUCTION, gives=NAN)
 def _(op: Call, x: Range) -> Mask:
     return x.shape is not None and any(smallest(size) == 0 for size in x.shape[2:])
+
+
+@global_average_pool.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return x.mean(dim=tuple(range(2, x.ndim)), keepdim=True) if x.ndim > 2 else x
 
 
 def _over_space(x: Range) -> tuple[tuple[Size, ...], int]:
@@ -158,7 +200,7 @@ def _norm(op: Call, sums: Range, terms: int, p: int) -> Range:
 @any_batch
 def lp_pool(op: Call, x: Range) -> Range:
     """Increasing in every |x|: the p-norm of each window."""
-    windows = _windows(op, x)
+    windows = _filled_windows(op, x)
     p = int(op.attribute("p", 2))
     mixture = Mixture(_powers(x, p))
     for axis, window in enumerate(windows, start=2):
@@ -167,6 +209,18 @@ def lp_pool(op: Call, x: Range) -> Range:
         mixture.apply(axis, elements, np.where(elements != NOTHING, 1.0, 0.0), window.output)
     sums = mixture.range(x, mixture.low, mixture.high, mixture.flags)
     return _norm(op, sums, int(np.prod([window.kernel for window in windows])), p)
+
+
+@lp_pool.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    windows = _windows(run, x.shape[2:])
+    p = float(run.attribute("p", 2))
+
+    def norm(taps: Tensor, window: Window) -> Tensor:
+        # The norm over several axes is the norm of norms over one axis each.
+        return run.torch.linalg.vector_norm(taps, p, dim=-1)
+
+    return _over_each_axis(padded(run, x, windows), windows, norm)
 
 
 @operator("GlobalLpPool", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, codomain=(0.0, np.inf))
@@ -189,6 +243,11 @@ def global_lp_pool(op: Call, x: Range) -> Range:
         flags = np.bitwise_or.reduce(powers.special, axis=tuple(range(2, x.rank)), keepdims=True)
     sums = Range(x.format, shape, (*x.grid[:2], *(None,) * (x.rank - 2)), low, high, flags)
     return _norm(op, sums, count, p)
+
+
+@global_lp_pool.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.torch.linalg.vector_norm(x, float(run.attribute("p", 2)), dim=tuple(range(2, x.ndim)), keepdim=True)
 
 
 # -- maxima -----------------------------------------------------------------------------------------------------------
@@ -273,11 +332,46 @@ def _over_taps(array: npt.NDArray[Any], function: Any, axis: int, cells: Integer
 @any_batch
 def max_pool(op: Call, x: Range) -> tuple[Range, ...]:
     """Increasing and exact: the maximum of each window; padding never wins."""
-    windows = _windows(op, x)
+    windows = _filled_windows(op, x)
     result = _window_maximum(x, windows, 2)
     if op.outputs < 2:
         return (result,)
     return result, _indices_of_maxima(op, x, windows)
+
+
+@max_pool.meaning
+def _(run: Run, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+    windows = _windows(run, x.shape[2:])
+    largest, places = _maxima(run, x, windows)
+    return largest if run.outputs < 2 else (largest, _without_padding(run, x, places, windows))
+
+
+def _without_padding(run: Run, x: Tensor, places: Tensor, windows: Sequence[Window]) -> Tensor:
+    """Places in padded planes as indices into the whole tensor, in the order that the node counts in."""
+    axes = range(len(windows))
+    stride, strides = 1, [0] * len(windows)
+    # ONNX MaxPool-12: storage_order 1 counts the first spatial axis fastest.
+    for axis in axes if run.attribute("storage_order", 0) else reversed(axes):
+        strides[axis], stride = stride, stride * windows[axis].size
+    planes = run.torch.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *(1,) * len(windows))
+    index = planes * stride
+    for axis in reversed(axes):
+        index = index + (places % windows[axis].reach - windows[axis].pad) * strides[axis]
+        places = places // windows[axis].reach
+    return index
+
+
+def _maxima(run: Run, x: Tensor, windows: Sequence[Window]) -> tuple[Tensor, Tensor]:
+    """The maxima of all windows, and their places in the padded planes; torch knows floating numbers only."""
+    values = x if x.dtype.is_floating_point else x.to(run.torch.float64)
+    largest, places = by_rank(run, "max_pool", len(windows))(
+        padded(run, values, windows, -math.inf),
+        [window.kernel for window in windows],
+        [window.stride for window in windows],
+        dilation=[window.dilation for window in windows],
+        return_indices=True,
+    )
+    return largest.to(x.dtype), places
 
 
 def _indices_of_maxima(op: Call, x: Range, windows: Sequence[Window]) -> Range:
@@ -333,6 +427,13 @@ def nhwc_max_pool(op: Call, x: Range) -> Range:
     return _window_maximum(x, windows, 1)
 
 
+@nhwc_max_pool.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    channels_first = x.movedim(-1, 1)
+    largest, _ = _maxima(run, channels_first, _windows(run, channels_first.shape[2:]))
+    return largest.movedim(1, -1)
+
+
 @operator("GlobalMaxPool")
 def global_max_pool(op: Call, x: Range) -> Range:
     """Increasing and exact: the maximum over all of space."""
@@ -346,6 +447,11 @@ def global_max_pool(op: Call, x: Range) -> Range:
     return maximum.result((*x.shape[:2], *(1,) * len(axes)), (*x.grid[:2], *(None,) * len(axes)))
 
 
+@global_max_pool.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return x.amax(dim=tuple(range(2, x.ndim)), keepdim=True) if x.ndim > 2 else x
+
+
 # -- the way back -----------------------------------------------------------------------------------------------------
 
 
@@ -356,14 +462,7 @@ def global_max_pool(op: Call, x: Range) -> Range:
 )
 def max_unpool(op: Call, x: Range, indices: Range, output_shape: Range | None = None) -> Range:
     """Elements moved to their indices, zero elsewhere."""
-    kernel = op.attribute("kernel_shape")
-    rank = len(kernel)
-    strides, pads = op.attribute("strides") or [1] * rank, op.attribute("pads") or [0] * (2 * rank)
-    sizes = x.sizes
-    inferred = (
-        *sizes[:2],
-        *((sizes[2 + i] - 1) * strides[i] - pads[i] - pads[rank + i] + kernel[i] for i in range(rank)),
-    )
+    inferred = _unpooled_shape(op, x.sizes)
     given = op.integers("output_shape", output_shape)
     shape = inferred if given is None else tuple(given)
     where = indices.integers() if indices.size <= CELL_BUDGET or indices.array is not None else None
@@ -380,6 +479,23 @@ def max_unpool(op: Call, x: Range, indices: Range, output_shape: Range | None = 
     window = tuple(slice(0, size) for size in shape)
     padded = inner.select(lambda a: np.pad(a, pads_after)[window])
     return direct.join(padded)
+
+
+@max_unpool.meaning
+def _(run: Run, x: Tensor, indices: Tensor, output_shape: Tensor | None = None) -> Tensor:
+    # Indices count in the given shape, as in ONNX Runtime; the standard's node test lets them count in the inferred one.
+    shape = run.integers("output_shape", output_shape) or _unpooled_shape(run, x.shape)
+    flat = x.new_zeros(math.prod(shape)).scatter(0, run.whole(indices).reshape(-1), x.reshape(-1))
+    return flat.reshape(shape)
+
+
+def _unpooled_shape(op: Attributed, sizes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that a tensor had before it was pooled, as far as the pooled one tells (ONNX MaxUnpool-22)."""
+    kernel = op.attribute("kernel_shape")
+    rank = len(kernel)
+    strides, pads = op.attribute("strides") or [1] * rank, op.attribute("pads") or [0] * (2 * rank)
+    space = ((sizes[2 + i] - 1) * strides[i] - pads[i] - pads[rank + i] + kernel[i] for i in range(rank))
+    return *sizes[:2], *space
 
 
 def _scattered(x: Range, where: Integers, shape: tuple[int, ...]) -> Range:

@@ -9,13 +9,13 @@ integers there instead of saturating (the reference evaluator of the onnx packag
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.formats import BY_ONNX_CODE, FLOAT8_E8M0, FLOAT32, FLOAT64, UINT8, Array, Format
-from tensorproof.operators.casts import converted
+from tensorproof.operators.casts import converted, format_of, rounded_tensor
 from tensorproof.operators.table import RESULT, UNDEFINED, Call, Mask, operator
 from tensorproof.ranges.elementwise import binary, corners, product
 from tensorproof.ranges.grid import counts
@@ -24,6 +24,9 @@ from tensorproof.ranges.range import INFINITIES, NAN, POSITIVE_INFINITY, Flags, 
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.cast_overflow import CAST_OVERFLOW
 from tensorproof.rules.quantisation_scale import QUANTISATION_SCALE
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 #: Quotients of this size no longer fit a 32-bit integer after a zero point is added.
 _LARGEST_QUOTIENT = 2.0**31 - 2.0**17
@@ -36,9 +39,7 @@ _LARGEST_QUOTIENT = 2.0**31 - 2.0**17
 def quantize_linear(op: Call, x: Range, scale: Range, zero_point: Range | None = None) -> Range:
     """Increasing in x for a positive scale, saturating; rounds ties to even (ONNX QuantizeLinear-28)."""
     axis, block = int(op.attribute("axis", 1)), int(op.attribute("block_size", 0))
-    to = BY_ONNX_CODE[int(op.attribute("output_dtype", 0)) or UINT8.onnx_code]
-    if zero_point is not None:
-        to = zero_point.format
+    to = _quantised_format(op, None if zero_point is None else zero_point.format)
     precision = BY_ONNX_CODE.get(int(op.attribute("precision", 0)))
     exact = _quantised_constant(x, scale, zero_point, to, precision, axis, block)
     if exact is not None:
@@ -52,6 +53,32 @@ def quantize_linear(op: Call, x: Range, scale: Range, zero_point: Range | None =
     if shift is not None and not to.has_nan:
         quotient = binary(quotient, shift, lambda la, ha, lb, hb: (la + lb, ha + hb), np.add)
     return converted(op, quotient, to, saturate=bool(op.attribute("saturate", 1)))
+
+
+def _quantised_format(op: Call | Run, zero_point: Format | None) -> Format:
+    return zero_point or BY_ONNX_CODE[int(op.attribute("output_dtype", 0)) or UINT8.onnx_code]
+
+
+@quantize_linear.meaning
+def _(run: Run, x: Tensor, scale: Tensor, zero_point: Tensor | None = None) -> Tensor:
+    axis, block = int(run.attribute("axis", 1)), int(run.attribute("block_size", 0))
+    to = _quantised_format(run, None if zero_point is None else format_of(run, 2, zero_point))
+    shift = None if zero_point is None else spread_tensor(zero_point, x, axis, block)
+    divisor = spread_tensor(scale, x, axis, block)
+    return quantised_tensor(run, x, divisor, shift, to, saturate=bool(run.attribute("saturate", 1)))
+
+
+def quantised_tensor(run: Run, x: Tensor, scale: Tensor, zero_point: Tensor | None, to: Format, *, saturate: bool = True) -> Tensor:
+    """saturate(round(x / scale) + zero point), for parameters that broadcast; a search gets the straight line."""
+    wide = run.dtype(FLOAT32)
+    quotient = x.to(wide) / scale.to(wide)
+    # Zero points of formats that have NaN, the float8 ones, are zero.
+    shift = 0.0 if zero_point is None or to.has_nan else zero_point.to(wide)
+    line = quotient + shift
+    if not to.is_integer:
+        return run.passing(rounded_tensor(run, line, to, saturate=saturate), line)
+    whole = (quotient.round() + shift).clamp(to.low, to.high)
+    return run.passing(whole.to(run.dtype(to)), line)
 
 
 @quantize_linear.hazard(QUANTISATION_SCALE, gives=UNDEFINED, operand=1)
@@ -98,6 +125,16 @@ def _spread_array(array: npt.NDArray[Any], shape: Sequence[int], axis: int, bloc
     if not block:
         return array.reshape(tuple(array.size if i == axis else 1 for i in range(len(shape))))
     return np.repeat(array, block, axis).take(range(shape[axis]), axis)
+
+
+def spread_tensor(parameter: Tensor, x: Tensor, axis: int, block: int) -> Tensor:
+    """`spread` for tensors."""
+    if parameter.numel() == 1:
+        return parameter.reshape(())
+    axis %= x.dim()
+    if not block:
+        return parameter.reshape([-1 if i == axis else 1 for i in range(x.dim())])
+    return parameter.repeat_interleave(block, axis).narrow(axis, 0, x.shape[axis])
 
 
 def _division_formats(x: Format, scale: Format, precision: Format | None) -> tuple[Format, ...]:
@@ -186,14 +223,32 @@ def _quantised_constant(
 def dequantize_linear(op: Call, x: Range, scale: Range, zero_point: Range | None = None) -> Range:
     """(x - zero point) * scale: increasing in x for a positive scale, one rounding (ONNX DequantizeLinear-28)."""
     axis, block = int(op.attribute("axis", 1)), int(op.attribute("block_size", 0))
-    to = BY_ONNX_CODE.get(int(op.attribute("output_dtype", 0)))
-    if to is None:
-        to = FLOAT32 if scale.format is FLOAT8_E8M0 else scale.format
+    to = _dequantised_format(op, scale.format)
     exact = _dequantised_constant(x, scale, zero_point, to, axis, block)
     if exact is not None:
         return exact
     difference = shifted(x.limit(), None if zero_point is None else spread(zero_point, x, axis, block), FLOAT32)
     return scaled(op, difference, spread(scale, x, axis, block), to)
+
+
+def _dequantised_format(op: Call | Run, scale: Format) -> Format:
+    wanted = BY_ONNX_CODE.get(int(op.attribute("output_dtype", 0)))
+    return wanted or (FLOAT32 if scale is FLOAT8_E8M0 else scale)
+
+
+@dequantize_linear.meaning
+def _(run: Run, x: Tensor, scale: Tensor, zero_point: Tensor | None = None) -> Tensor:
+    axis, block = int(run.attribute("axis", 1)), int(run.attribute("block_size", 0))
+    shift = None if zero_point is None else spread_tensor(zero_point, x, axis, block)
+    to = _dequantised_format(run, format_of(run, 1, scale))
+    return dequantised_tensor(run, x, spread_tensor(scale, x, axis, block), shift).to(run.dtype(to))
+
+
+def dequantised_tensor(run: Run, x: Tensor, scale: Tensor, zero_point: Tensor | None) -> Tensor:
+    """(x - zero point) * scale in float32 or the precision of the run, for parameters that broadcast."""
+    wide = run.dtype(FLOAT32)
+    difference = x.to(wide) if zero_point is None else x.to(wide) - zero_point.to(wide)
+    return difference * scale.to(wide)
 
 
 def shifted(x: Range, zero_point: Range | None, format: Format) -> Range:
@@ -277,6 +332,16 @@ def dynamic_quantize_linear(op: Call, x: Range) -> tuple[Range, Range, Range]:
     below, above = np.floor(least * (1 - 2.0**-20) - 1.001), np.ceil(most * (1 + 2.0**-20) + 1.001)
     related = x.replace(np.clip(np.nan_to_num(below), 0, 255), np.clip(np.nan_to_num(above, nan=255.0), 0, 255), None, UINT8)
     return quantised.meet(related), scale, zero_point
+
+
+@dynamic_quantize_linear.meaning
+def _(run: Run, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    # The extremes are those of x and 0.
+    elements = run.torch.cat([x.reshape(-1), x.new_zeros(1)])
+    smallest, width = elements.min(), elements.max() - elements.min()
+    scale = run.torch.where(width > 0, width / UINT8.high, 1.0)
+    zero_point = quantised_tensor(run, -smallest, scale, None, UINT8)
+    return quantised_tensor(run, x, scale, zero_point, UINT8), scale, zero_point
 
 
 def _extremes(x: Range) -> tuple[tuple[float, float], tuple[float, float]]:

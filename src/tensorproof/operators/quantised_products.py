@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from tensorproof.formats import FLOAT32, INT32, Array, Format
+from tensorproof.operators.casts import format_of, wrapped_tensor
 from tensorproof.operators.convolution import interval_convolution
 from tensorproof.operators.linear import matmul
 from tensorproof.operators.quantisation import (
+    dequantised_tensor,
     dequantize_linear,
+    quantised_tensor,
     quantize_linear,
     reshaped,
     scale_is_degenerate,
     shifted,
     spread,
+    spread_tensor,
 )
-from tensorproof.operators.table import CORRECT, UNDEFINED, Call, Mask, operator
+from tensorproof.operators.table import CORRECT, NEWEST, UNDEFINED, Call, Mask, operator
 from tensorproof.ranges.elementwise import corners, product
 from tensorproof.ranges.range import Range, align
 from tensorproof.rules.quantisation_scale import QUANTISATION_SCALE
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 
 @operator("MatMulInteger", error=CORRECT)
 def matmul_integer(op: Call, a: Range, b: Range, a_zero_point: Range | None = None, b_zero_point: Range | None = None) -> Range:
     """Product of differences from the zero points in 32-bit integers, which wrap around."""
     return integer_product(op, a, b, a_zero_point, b_zero_point)
+
+
+@matmul_integer.meaning
+def _(run: Run, a: Tensor, b: Tensor, a_zero_point: Tensor | None = None, b_zero_point: Tensor | None = None) -> Tensor:
+    return integer_sum(run, integer_matmul(run, a, b, a_zero_point, b_zero_point))
 
 
 def integer_product(op: Call, a: Range, b: Range, a_zero_point: Range | None, b_zero_point: Range | None) -> Range:
@@ -50,6 +64,11 @@ def per_column(parameter: Range) -> Range:
 def conv_integer(op: Call, x: Range, w: Range, x_zero_point: Range | None = None, w_zero_point: Range | None = None) -> Range:
     """Convolution of differences from the zero points in 32-bit integers, which wrap around."""
     return _integer_convolution(op, x, w, x_zero_point, w_zero_point)
+
+
+@conv_integer.meaning
+def _(run: Run, x: Tensor, w: Tensor, x_zero_point: Tensor | None = None, w_zero_point: Tensor | None = None) -> Tensor:
+    return integer_sum(run, _integer_conv(run, x, w, x_zero_point, w_zero_point))
 
 
 def _integer_convolution(
@@ -96,6 +115,27 @@ def _(
     return scale_is_degenerate(y_scale)
 
 
+@qlinear_matmul.meaning
+def _(
+    run: Run,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero_point: Tensor,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero_point: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+) -> Tensor:
+    a_scale, b_scale, y_scale, shift = by_row(a_scale), by_column(b_scale), by_row(y_scale), by_row(y_zero_point)
+    to = format_of(run, 7, y_zero_point)
+    if to.is_float:
+        total = dequantised_tensor(run, a, a_scale, None) @ dequantised_tensor(run, b, b_scale, None)
+        return quantised_tensor(run, total, y_scale, shift, to)
+    total = integer_sum(run, integer_matmul(run, a, b, a_zero_point, b_zero_point))
+    return requantised_tensor(run, total, a_scale, b_scale, y_scale, shift, to)
+
+
 @operator("QLinearConv")
 def qlinear_conv(
     op: Call,
@@ -134,6 +174,25 @@ def _(
     bias: Range | None = None,
 ) -> Mask:
     return scale_is_degenerate(y_scale)
+
+
+@qlinear_conv.meaning
+def quantised_conv(
+    run: Run,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor,
+    w: Tensor,
+    w_scale: Tensor,
+    w_zero_point: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """The meaning of QLinearConv."""
+    total = integer_sum(run, _integer_conv(run, x, w, x_zero_point, w_zero_point, bias))
+    scales = x_scale.reshape(()), spread_tensor(w_scale, total, 1, 0), y_scale.reshape(())
+    return requantised_tensor(run, total, *scales, y_zero_point.reshape(()), format_of(run, 7, y_zero_point))
 
 
 def wrapped(total: Range) -> Range:
@@ -183,3 +242,63 @@ def _multiplier(a: tuple[Array, Array], b: tuple[Array, Array], y: tuple[Array, 
 def _both_orders(value: Array, zero_point: Array) -> tuple[Array, ...]:
     """The zero point added after rounding to an integer, and before it."""
     return np.rint(value) + zero_point, np.rint(value + zero_point), np.rint(FLOAT32.round_nearest(value + zero_point))
+
+
+# -- on torch ----------------------------------------------------------------------------------------------------------
+
+
+def difference(x: Tensor, zero_point: Tensor | None) -> Tensor:
+    """x - zero point in float64, which holds all sums of products of 8-bit numbers exactly."""
+    return x.double() if zero_point is None else x.double() - zero_point.double()
+
+
+def integer_matmul(run: Run, a: Tensor, b: Tensor, a_zero_point: Tensor | None, b_zero_point: Tensor | None) -> Tensor:
+    """(a - zero point) @ (b - zero point) in float64 (`integer_product`)."""
+    left = difference(a, None if a_zero_point is None else by_row(a_zero_point))
+    right = difference(b, None if b_zero_point is None else by_column(b_zero_point))
+    return run.torch.matmul(left, right)
+
+
+def _integer_conv(
+    run: Run, x: Tensor, w: Tensor, x_zero_point: Tensor | None, w_zero_point: Tensor | None, bias: Tensor | None = None
+) -> Tensor:
+    """The convolution of differences from the zero points in float64 (`_integer_convolution`)."""
+    left = difference(x, None if x_zero_point is None else spread_tensor(x_zero_point, x, 1, 0))
+    right = difference(w, None if w_zero_point is None else spread_tensor(w_zero_point, w, 0, 0))
+    added = None if bias is None else bias.double()
+    return run.apply("Conv", left, right, added, version=NEWEST, **run.attributes)
+
+
+def integer_sum(run: Run, total: Tensor) -> Tensor:
+    """An exact sum as 32-bit integers hold it: wrapped around, and in a search with the derivative of the sum."""
+    return run.passing(wrapped_tensor(run, run.whole(total), INT32), total)
+
+
+def scaled_sum(run: Run, total: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tensor:
+    """A 32-bit sum times both scales, in float32 or the precision of the run."""
+    wide = run.dtype(FLOAT32)
+    return total.to(wide) * (a_scale.to(wide) * b_scale.to(wide))
+
+
+def requantised_tensor(
+    run: Run, total: Tensor, a_scale: Tensor, b_scale: Tensor, y_scale: Tensor, y_zero_point: Tensor | None, to: Format
+) -> Tensor:
+    """saturate(round(total * (a_scale * b_scale / y_scale)) + zero point), the scales in float32 or the precision of the run."""
+    wide = run.dtype(FLOAT32)
+    scale = a_scale.to(wide) * b_scale.to(wide) / y_scale.to(wide)
+    return saturated(run, total.to(wide) * scale, y_zero_point, to)
+
+
+def saturated(run: Run, y: Tensor, zero_point: Tensor | None, to: Format) -> Tensor:
+    """saturate(round(y) + zero point) in an integer format."""
+    return quantised_tensor(run, y, y.new_ones(()), zero_point, to)
+
+
+def by_row(parameter: Tensor) -> Tensor:
+    """A parameter that broadcasts against a matrix, one entry per row where it is a vector (`per_row`)."""
+    return parameter[:, None] if parameter.dim() == 1 and len(parameter) > 1 else by_column(parameter)
+
+
+def by_column(parameter: Tensor) -> Tensor:
+    """A parameter that broadcasts against a matrix, one entry per column where it is a vector."""
+    return parameter.reshape(()) if parameter.numel() == 1 else parameter

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.formats import Array
-from tensorproof.operators.table import Call, operator
-from tensorproof.ranges.cells import Activation, Box, Term, product
+from tensorproof.operators.table import NEWEST, Call, operator
+from tensorproof.ranges.cells import Activation, Box, Term, product, read_activations
 from tensorproof.ranges.gate_weights import Whole
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.recurrence import Layer
@@ -17,6 +19,9 @@ from tensorproof.ranges.sums import interval_product
 from tensorproof.ranges.unrolling import Inputs, State, Step, Weights
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 from tensorproof.rules.exponential_overflow import EXPONENTIAL_OVERFLOW
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 _COARSE = "gates share their operands, and states are correlated over time: each is bounded on its own"
 
@@ -47,6 +52,22 @@ def rnn(
     return layer.run(cell)
 
 
+@rnn.meaning
+def _(
+    run: Run,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    def step(cell: _Cell, inputs: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        return (cell.activated(0, inputs + state[0] @ cell.recurrent.T + cell.bias),)
+
+    return _unrolled(run, step, ("Tanh",), (x, w, r, b), sequence_lens, (initial_h,))
+
+
 @operator("GRU", hazards=(ACCUMULATION_OVERFLOW, EXPONENTIAL_OVERFLOW), coarse=_COARSE)
 def gru(
     op: Call,
@@ -65,6 +86,31 @@ def gru(
         return _GruCell(layer, weights, functions, linear)
 
     return layer.run(cell)
+
+
+@gru.meaning
+def _(
+    run: Run,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    linear = bool(run.attribute("linear_before_reset", 0))
+
+    def step(cell: _Cell, inputs: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        hidden, units = state[0], cell.units
+        of_gates, of_candidate = cell.recurrent[: 2 * units].T, cell.recurrent[2 * units :].T
+        gates = cell.activated(0, inputs[:, : 2 * units] + hidden @ of_gates + cell.bias[: 2 * units])
+        update, reset = gates[:, :units], gates[:, units:]
+        bias = cell.bias[2 * units :]
+        inner = reset * (hidden @ of_candidate + bias) if linear else (reset * hidden) @ of_candidate + bias
+        proposed = cell.activated(1, inputs[:, 2 * units :] + inner)
+        return ((1.0 - update) * proposed + update * hidden,)
+
+    return _unrolled(run, step, ("Sigmoid", "Tanh"), (x, w, r, b), sequence_lens, (initial_h,))
 
 
 class _GruCell:
@@ -231,3 +277,147 @@ def lstm(
         return step
 
     return layer.run(cell)
+
+
+@lstm.meaning
+def _(
+    run: Run,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    initial_c: Tensor | None = None,
+    p: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    coupled = bool(run.attribute("input_forget", 0))
+
+    def step(cell: _Cell, inputs: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        hidden, memory = state
+        sums = inputs + hidden @ cell.recurrent.T + cell.bias
+        gain, output, keep, value = sums.split(cell.units, dim=1)
+        if cell.peepholes is not None:
+            gain, keep = gain + cell.peepholes[0] * memory, keep + cell.peepholes[2] * memory
+        gain, value = cell.activated(0, gain), cell.activated(1, value)
+        kept = 1.0 - gain if coupled else cell.activated(0, keep)
+        memory = kept * memory + gain * value
+        if cell.peepholes is not None:
+            output = output + cell.peepholes[1] * memory
+        # ONNX Runtime does not clip the memory.
+        return cell.activated(0, output) * cell.function(2, memory), memory
+
+    operands = (x, w, r, b)
+    return _unrolled(run, step, ("Sigmoid", "Tanh", "Tanh"), operands, sequence_lens, (initial_h, initial_c), p)
+
+
+# -- on tensors ------------------------------------------------------------------------------------------------------
+
+
+#: The operators that activations by these names stand for; Affine and ScaledTanh have none.
+_OPERATORS = {
+    "relu": "Relu",
+    "tanh": "Tanh",
+    "sigmoid": "Sigmoid",
+    "leakyrelu": "LeakyRelu",
+    "thresholdedrelu": "ThresholdedRelu",
+    "hardsigmoid": "HardSigmoid",
+    "elu": "Elu",
+    "softsign": "Softsign",
+    "softplus": "Softplus",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """What the steps of one direction share; `bias` is added to what the state contributes."""
+
+    run: Run
+    recurrent: Tensor
+    bias: Tensor
+    peepholes: Tensor | None
+    activations: Sequence[Activation]
+
+    @property
+    def units(self) -> int:
+        return self.recurrent.shape[1]
+
+    def activated(self, index: int, sums: Tensor) -> Tensor:
+        """An activation of a gate sum, which is clipped first where the node says so."""
+        clip = self.run.attribute("clip")
+        if clip is not None and clip > 0:
+            sums = self.run.passing(sums.clamp(-clip, clip), sums)
+        return self.function(index, sums)
+
+    def function(self, index: int, x: Tensor) -> Tensor:
+        """An activation by its position."""
+        name, parameters = self.activations[index]
+        alpha, beta = parameters[0]
+        if name == "affine":
+            return alpha * x + beta
+        if name == "scaledtanh":
+            return alpha * self.run.torch.tanh(beta * x)
+        return self.run.apply(_OPERATORS[name], x, version=NEWEST, alpha=alpha, beta=beta)
+
+
+_TensorStep = Callable[[_Cell, "Tensor", Sequence["Tensor"]], "tuple[Tensor, ...]"]
+
+
+def _unrolled(
+    run: Run,
+    step: _TensorStep,
+    defaults: Sequence[str],
+    operands: tuple[Tensor, Tensor, Tensor, Tensor | None],
+    lengths: Tensor | None,
+    initial: Sequence[Tensor | None],
+    peepholes: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    """All hidden states, and the last states, of all directions (ONNX RNN-22, GRU-22, LSTM-22)."""
+    x, w, r, b = operands
+    batch_first = bool(run.attribute("layout", 0))
+    x = x.transpose(0, 1) if batch_first else x
+    directions, _, units = r.shape
+    activations = read_activations(run, defaults, directions)
+    valid = None if lengths is None else (run.torch.arange(x.shape[0])[:, None] < run.whole(lengths))[..., None]
+    outputs: list[Tensor] = []
+    states: list[tuple[Tensor, ...]] = []
+    for direction in range(directions):
+        of_inputs, of_state = w.new_zeros(2, w.shape[1]) if b is None else b[direction].reshape(2, -1)
+        seen = None if peepholes is None else peepholes[direction].reshape(3, units)
+        cell = _Cell(run, r[direction], of_state, seen, activations[direction])
+        starts = [y if y is None or not batch_first else y.transpose(0, 1) for y in initial]
+        state = tuple(x.new_zeros(x.shape[1], units) if y is None else y[direction] for y in starts)
+        backwards = direction == 1 or run.attribute("direction", "forward") == "reverse"
+        inputs = x @ w[direction].T + of_inputs
+        hidden, state = _sequence(run, cell, step, inputs, state, valid, backwards=backwards)
+        outputs.append(hidden)
+        states.append(state)
+    whole = run.torch.stack(outputs, dim=1)
+    last = [run.torch.stack(parts) for parts in zip(*states)]
+    if batch_first:
+        whole, last = whole.permute(2, 0, 1, 3), [y.transpose(0, 1) for y in last]
+    return whole, *last
+
+
+def _sequence(
+    run: Run,
+    cell: _Cell,
+    step: _TensorStep,
+    inputs: Tensor,
+    state: tuple[Tensor, ...],
+    valid: Tensor | None,
+    *,
+    backwards: bool,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The hidden state after every step, zero where a sequence has ended, and the last state of each sequence."""
+    times = range(len(inputs))
+    hidden: list[Tensor] = [inputs.new_zeros(state[0].shape)] * len(inputs)
+    for time in reversed(times) if backwards else times:
+        after = step(cell, inputs[time], state)
+        if valid is None:
+            state, hidden[time] = after, after[0]
+        else:
+            here = valid[time]
+            state = tuple(run.torch.where(here, new, old) for new, old in zip(after, state))
+            hidden[time] = run.torch.where(here, after[0], 0.0)
+    return run.torch.stack(hidden) if hidden else inputs.new_zeros(0, *state[0].shape), state

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from tensorproof.errors import NotAnalysed
@@ -10,7 +13,7 @@ from tensorproof.operators.table import CORRECT, FAITHFUL, UNDEFINED, Call, Mask
 from tensorproof.ranges import relations
 from tensorproof.ranges.affine import Form
 from tensorproof.ranges.fields import bounds_of
-from tensorproof.ranges.folds import Fold, reduced_axes
+from tensorproof.ranges.folds import Fold, normalised_axis, reduced_axes
 from tensorproof.ranges.range import INFINITIES, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Flags, Range
 from tensorproof.ranges.sums import keep_sign, report_partial_overflow, summation_error
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
@@ -18,6 +21,9 @@ from tensorproof.rules.empty_reduction import EMPTY_REDUCTION
 from tensorproof.rules.exponential_overflow import EXPONENTIAL_OVERFLOW
 from tensorproof.rules.log_of_nonpositive import LOG_OF_NONPOSITIVE
 from tensorproof.targets import ONNXRUNTIME_CPU
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 NONNEGATIVE = (0.0, np.inf)
 
@@ -27,11 +33,31 @@ def fold_of(op: Call, x: Range, axes: Range | None) -> Fold:
     return Fold(x, reduced_axes(op, x, axes), keepdims=bool(op.attribute("keepdims", 1)))
 
 
+def axes_of(run: Run, x: Tensor, axes: Tensor | None) -> tuple[int, ...]:
+    """`reduced_axes` for a tensor: none given means all, unless noop_with_empty_axes is set."""
+    given = run.integers("axes", axes)
+    if not given:
+        return () if run.attribute("noop_with_empty_axes", 0) else tuple(range(x.ndim))
+    return tuple({normalised_axis(axis, x.ndim) for axis in given}) if x.ndim else ()
+
+
+def _summed(run: Run, x: Tensor, axes: Tensor | None) -> Tensor:
+    """Sums in the tensor's own dtype along the axes of a reduction."""
+    chosen = axes_of(run, x, axes)
+    # Torch takes an empty list of axes for all of them.
+    return x.sum(chosen, keepdim=bool(run.attribute("keepdims", 1)), dtype=x.dtype) if chosen else x
+
+
 @operator("ReduceSum", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
 def reduce_sum(op: Call, x: Range, axes: Range | None = None) -> Range:
     """Increasing in every element; the sum of nothing is 0."""
     fold = fold_of(op, x, axes)
     return _sum(op, fold, *fold.finite(), products=False)
+
+
+@reduce_sum.meaning
+def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    return _summed(run, x, axes)
 
 
 @reduce_sum.affine
@@ -49,11 +75,21 @@ def reduce_l1(op: Call, x: Range, axes: Range | None = None) -> Range:
     return _sum(op, fold, *_absolute(*fold.finite()), products=False, special=_unsigned(x))
 
 
+@reduce_l1.meaning
+def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    return _summed(run, x.abs(), axes)
+
+
 @operator("ReduceSumSquare", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, codomain=NONNEGATIVE, steered_by=(1,))
 def reduce_sum_square(op: Call, x: Range, axes: Range | None = None) -> Range:
     """The sum of squares: least where every element is nearest to 0."""
     fold = fold_of(op, x, axes)
     return _sum_of_squares(op, fold)
+
+
+@reduce_sum_square.meaning
+def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    return _summed(run, x * x, axes)
 
 
 @operator("ReduceL2", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, codomain=NONNEGATIVE, steered_by=(1,))
@@ -68,6 +104,17 @@ def reduce_l2(op: Call, x: Range, axes: Range | None = None) -> Range:
     wraps = squares.high > x.format.high
     low, high = np.floor(np.sqrt(np.maximum(squares.low, 0.0))), np.floor(np.sqrt(np.maximum(squares.high, 0.0)))
     return squares.replace(np.where(wraps, x.format.low, low), np.where(wraps, x.format.high, high), None)
+
+
+@reduce_l2.meaning
+def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    if run.format(0, x) == "int":
+        root = run.torch.sqrt(_summed(run, x * x, axes).to(run.torch.float64))
+        return run.passing(run.torch.floor(root).to(x.dtype), root)
+    chosen = axes_of(run, x, axes)
+    # Unlike the root of a sum of squares, the norm has a derivative that is a number where all elements are zero.
+    norm = run.torch.linalg.vector_norm
+    return norm(x, dim=chosen, keepdim=bool(run.attribute("keepdims", 1))) if chosen else x.abs()
 
 
 @operator("ReduceMean", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
@@ -97,6 +144,17 @@ def _mean_error(op: Call, fold: Fold, magnitude: Array) -> Array:
         accumulator = op.accumulation(fold.x.format)
         error = error + 2.0 * (accumulator.unit_roundoff + 2.0**-53) * magnitude + accumulator.smallest_subnormal
     return error
+
+
+@reduce_mean.meaning
+def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    chosen = axes_of(run, x, axes)
+    if not chosen:
+        return x
+    if run.format(0, x) != "int":
+        return x.mean(chosen, keepdim=bool(run.attribute("keepdims", 1)))
+    total, count = _summed(run, x, axes), math.prod(x.shape[axis] for axis in chosen)
+    return run.passing(run.torch.div(total, count, rounding_mode="trunc"), total / count)
 
 
 @reduce_mean.affine
@@ -141,6 +199,11 @@ def reduce_log_sum(op: Call, x: Range, axes: Range | None = None) -> Range:
     flags |= np.where((sums.special & NEGATIVE_INFINITY) != 0, np.uint8(NAN), np.uint8(0))
     empty = sums.low > sums.high
     return sums.replace(np.where(empty, np.inf, low), np.where(empty, -np.inf, high), flags)
+
+
+@reduce_log_sum.meaning
+def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    return run.torch.log(_summed(run, x, axes))
 
 
 @operator(
@@ -189,6 +252,12 @@ def reduce_log_sum_exp(op: Call, x: Range, axes: Range | None = None) -> Range:
     if not x.has_special:
         return fold.result(lows, highs)
     return _log_sum_exp_specials(fold, lows, highs)
+
+
+@reduce_log_sum_exp.meaning
+def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    chosen = axes_of(run, x, axes)
+    return x.logsumexp(chosen, keepdim=bool(run.attribute("keepdims", 1))) if chosen else x
 
 
 def _report_written_out(op: Call, fold: Fold, largest_low: Array, largest_high: Array) -> Array:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.formats import Array
-from tensorproof.operators.table import CORRECT, Call, operator
+from tensorproof.operators.sampling import weighted_neighbours
+from tensorproof.operators.table import CORRECT, Attributed, Call, operator
 from tensorproof.ranges.partial_sums import report_sum
 from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, Range
 from tensorproof.ranges.sampling import (
@@ -25,6 +26,11 @@ from tensorproof.ranges.sampling import (
     sampled,
 )
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
+
+_Mask = npt.NDArray[np.bool_]
 
 
 @operator("MaxRoiPool")
@@ -55,21 +61,39 @@ def max_roi_pool(op: Call, x: Range, rois: Range) -> Range:
     return Range.elements(x.format, low, np.where(sure > -np.inf, possible, np.maximum(possible, 0.0)))
 
 
-def _bins(start: Array, end: Array, scale: float, count: int, size: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+@max_roi_pool.meaning
+def _(run: Run, x: Tensor, rois: Tensor) -> Tensor:
+    height, width = (int(v) for v in run.attribute("pooled_shape"))
+    scale = float(run.attribute("spatial_scale", 1.0))
+    boxes = rois.detach().double().numpy()
+    rows = _bin_masks(boxes[:, 2], boxes[:, 4], scale, height, x.shape[2], np.float32)
+    columns = _bin_masks(boxes[:, 1], boxes[:, 3], scale, width, x.shape[3], np.float32)
+    largest = x[run.whole(rois[:, 0])]
+    for mask, axis in ((rows, 2), (columns, 3)):
+        # (R, bins, size) beside the channels and the other spatial axis.
+        chosen = run.torch.from_numpy(mask)[:, None].unsqueeze(4 if axis == 2 else 2)
+        largest = run.torch.where(chosen, largest.unsqueeze(axis), -np.inf).amax(dim=axis + 1)
+    return run.torch.where(largest == -np.inf, 0.0, largest)
+
+
+def _bins(start: Array, end: Array, scale: float, count: int, size: int) -> tuple[_Mask, _Mask]:
     """Per region and bin, the positions of an axis that are certainly in the bin, and those that may be.
 
     Runtimes cut bins in float32 or in float64; near an integer the two may disagree.
     """
-    masks: list[npt.NDArray[np.bool_]] = []
+    narrow, wide = (_bin_masks(start, end, scale, count, size, kind) for kind in (np.float32, np.float64))
+    return narrow & wide, narrow | wide
+
+
+def _bin_masks(start: Array, end: Array, scale: float, count: int, size: int, kind: Any) -> _Mask:
+    """The same for one way to compute, of numbers of this kind: (region, bin, position)."""
+    first, last = (_round_half_away(ends.astype(kind) * kind(scale)) for ends in (start, end))
+    length = np.maximum(last - first + 1, 1) / kind(count)
+    steps = np.arange(count).astype(kind)
+    begin = np.floor(steps * length[:, None]) + first[:, None]
+    stop = np.ceil((steps + 1) * length[:, None]) + first[:, None]
     position = np.arange(size)
-    for kind in (np.float32, np.float64):
-        first, last = (_round_half_away(ends.astype(kind) * kind(scale)) for ends in (start, end))
-        length = np.maximum(last - first + 1, 1) / kind(count)
-        steps = np.arange(count).astype(kind)
-        begin = np.floor(steps * length[:, None]) + first[:, None]
-        stop = np.ceil((steps + 1) * length[:, None]) + first[:, None]
-        masks.append((position >= begin[..., None]) & (position < stop[..., None]))
-    return masks[0] & masks[1], masks[0] | masks[1]
+    return (position >= begin[..., None]) & (position < stop[..., None])
 
 
 def _round_half_away(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -77,7 +101,7 @@ def _round_half_away(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.where(values < 0, -np.floor(0.5 - values), np.floor(values + 0.5))
 
 
-def _bin_maximum(image: Array, rows: npt.NDArray[np.bool_], columns: npt.NDArray[np.bool_]) -> Array:
+def _bin_maximum(image: Array, rows: _Mask, columns: _Mask) -> Array:
     """(R, C, H, W) with masks (R, h, H) and (R, w, W) to (R, C, h, w)."""
     over_rows = np.where(rows[:, None, :, :, None], image[:, :, None], -np.inf).max(axis=3)
     return np.where(columns[:, None, None], over_rows[:, :, :, None, :], -np.inf).max(axis=4)
@@ -113,6 +137,55 @@ def roi_align(op: Call, x: Range, rois: Range, batch_indices: Range) -> Range:
     return rounded_samples(op, x, result, np.full(shape, max(abs(ends[0]), abs(ends[1]))), "linear", 16, precise=True)
 
 
+@roi_align.meaning
+def _(run: Run, x: Tensor, rois: Tensor, batch_indices: Tensor) -> Tensor:
+    height, width = int(run.attribute("output_height", 1)), int(run.attribute("output_width", 1))
+    rows, rows_used = _sample_line(run, rois[:, 1], rois[:, 3], height)
+    columns, columns_used = _sample_line(run, rois[:, 0], rois[:, 2], width)
+    # (region, bins of both axes, samples of both axes)
+    positions = run.torch.broadcast_tensors(rows[:, :, None, :, None], columns[:, None, :, None, :])
+    used = (rows_used[:, :, None] & columns_used[:, None, :])[:, None, None, None]
+    inside = run.torch.ones_like(positions[0], dtype=run.torch.bool)
+    for position, size in zip(positions, x.shape[2:]):
+        inside = inside & (position >= -1.0) & (position <= size)
+    terms = _clamped_neighbours(run, x[run.whole(batch_indices)], [position.flatten(1) for position in positions])
+    averages = run.attribute("mode", "avg") == "avg"
+    # The largest of the four weighted neighbours, not of their sums (ONNX RoiAlign-16).
+    samples = terms.sum(dim=0) if averages else terms.amax(dim=0)
+    samples = run.torch.where(inside.unsqueeze(1), samples.unflatten(2, positions[0].shape[1:]), 0.0)
+    if averages:
+        return run.torch.where(used, samples, 0.0).sum(dim=(4, 5)) / used.sum(dim=(4, 5)).clamp(min=1)
+    largest = run.torch.where(used, samples, -np.inf).amax(dim=(4, 5))
+    return run.torch.where(largest == -np.inf, 0.0, largest)
+
+
+def _sample_line(run: Run, starts: Tensor, stops: Tensor, bins: int) -> tuple[Tensor, Tensor]:
+    """Samples of regions along one axis: their positions (region, bin, sample), and which of them count (region, sample)."""
+    scale, ratio = float(run.attribute("spatial_scale", 1.0)), int(run.attribute("sampling_ratio", 0))
+    half = _is_half_pixel(run, run.version)
+    offset = 0.5 if half else 0.0
+    start = starts * scale - offset
+    length = stops * scale - offset - start
+    length = length if half else run.passing(length.clamp(min=1.0), length)
+    step = length / bins
+    counts = run.torch.full_like(step, float(ratio)) if ratio > 0 else step.detach().ceil()
+    sample = run.torch.arange(max(int(counts.max()), 1) if counts.numel() else 1)
+    share = (sample + 0.5) / counts.clamp(min=1.0)[:, None]
+    bin_shares = run.torch.arange(bins)[:, None] + share[:, None]
+    return start[:, None, None] + bin_shares * step[:, None, None], sample < counts[:, None]
+
+
+def _is_half_pixel(op: Attributed, version: int) -> bool:
+    """ONNX RoiAlign-16 added half a pixel; before, there was no offset."""
+    return version >= 16 and op.attribute("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+
+
+def _clamped_neighbours(run: Run, planes: Tensor, positions: Sequence[Tensor]) -> Tensor:
+    """The terms of bilinear interpolation where positions beyond the ends are moved to the nearest element."""
+    moved = [run.passing(y.clamp(0.0, size - 1.0), y) for y, size in zip(positions, planes.shape[2:])]
+    return weighted_neighbours(run, planes, moved)
+
+
 def _report_sums(op: Call, averages: Range, rois: Range, height: int, width: int) -> None:
     """The samples of a bin are summed before they are divided: report where that sum overflows."""
     if op.attribute("mode", "avg") != "avg":
@@ -138,8 +211,7 @@ class Line:
     def __init__(self, op: Call, low: Array, high: Array, bins: int, size: int, unit: float) -> None:
         scale = float(op.attribute("spatial_scale", 1.0))
         ratio = int(op.attribute("sampling_ratio", 0))
-        # ONNX RoiAlign-16 added half a pixel; before, there was no offset.
-        half = op.version >= 16 and op.attribute("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+        half = _is_half_pixel(op, op.version)
         starts = [ends[:, 0] * scale - (0.5 if half else 0.0) for ends in (low, high)]
         stops = [ends[:, 1] * scale - (0.5 if half else 0.0) for ends in (low, high)]
         shortest, longest = stops[0] - starts[1], stops[1] - starts[0]
@@ -250,8 +322,8 @@ def crop_and_resize(op: Call, x: Range, boxes: Range, batch_indices: Range, crop
     highs: list[Array] = []
     gone, may_go = np.zeros((1, 1), bool), np.zeros((1, 1), bool)
     for axis, (count, length) in enumerate(zip(size, x.sizes[2:])):
-        # A line from the first end of the box to the second, or its middle; positions increase with both ends.
-        share = np.full(1, 0.5) if count == 1 else np.arange(count) / (count - 1)
+        # Positions increase with both ends.
+        share = _shares(count)
         low, high = ((a[:, axis, None] * (1 - share) + a[:, axis + 2, None] * share) * (length - 1) for a in ends)
         error = 8 * position_unit(boxes.format) * (np.maximum(np.abs(low), np.abs(high)) + length)
         low, high = (np.repeat(a, size[1], 1) if axis == 0 else np.tile(a, (1, size[0])) for a in (low - error, high + error))
@@ -266,3 +338,30 @@ def crop_and_resize(op: Call, x: Range, boxes: Range, batch_indices: Range, crop
     high = np.where(gone, constant, np.where(may_go, np.maximum(high, constant), high)).reshape(shape)
     largest = max(abs(v) for v in (*x.hull(), constant))
     return rounded_samples(op, x, Range.elements(x.format, low, high), np.full(shape, largest), mode, 4)
+
+
+@crop_and_resize.meaning
+def _(run: Run, x: Tensor, boxes: Tensor, batch_indices: Tensor, crop_size: Tensor) -> Tensor:
+    size = run.integers("crop_size", crop_size)
+    assert size is not None
+    lines: list[Tensor] = []
+    for axis, (count, length) in enumerate(zip(size, x.shape[2:])):
+        share = run.torch.from_numpy(_shares(count)).to(boxes.dtype)
+        lines.append((boxes[:, axis, None] * (1.0 - share) + boxes[:, axis + 2, None] * share) * (length - 1))
+    positions = run.torch.broadcast_tensors(lines[0][:, :, None], lines[1][:, None, :])
+    inside = run.torch.ones_like(positions[0], dtype=run.torch.bool)
+    for position, length in zip(positions, x.shape[2:]):
+        inside = inside & (position >= 0) & (position <= length - 1)
+    points = [position.flatten(1) for position in positions]
+    planes = x[run.whole(batch_indices)]
+    samples = _clamped_neighbours(run, planes, points).sum(dim=0)
+    if run.attribute("mode", "bilinear") == "nearest":
+        nearest = [(position.detach() + 0.5).floor() for position in points]
+        samples = run.passing(_clamped_neighbours(run, planes, nearest).sum(dim=0), samples)
+    outside = float(run.attribute("extrapolation_value", 0.0))
+    return run.torch.where(inside.unsqueeze(1), samples.unflatten(2, tuple(size)), outside)
+
+
+def _shares(count: int) -> Array:
+    """Evenly spaced parts of the way from the first end of a box to the second, or its middle."""
+    return np.full(1, 0.5) if count == 1 else np.arange(count) / (count - 1)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed, UnknownShape
+from tensorproof.execute.meaning import NotExecutable
 from tensorproof.formats import UINT8, Array
-from tensorproof.operators.table import CORRECT, Call, operator
+from tensorproof.operators.table import CORRECT, Attributed, Call, operator
 from tensorproof.ranges.axis_maps import Mixture
 from tensorproof.ranges.grid import Span
 from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Range
@@ -24,6 +25,9 @@ from tensorproof.ranges.sampling import cubic_weight
 from tensorproof.ranges.sums import keep_sign, summation_error
 from tensorproof.ranges.windows import NOTHING, Integers, any_batch
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -232,30 +236,53 @@ def resize(op: Call, x: Range, *operands: Range | None) -> Range:
     roi, scales, sizes = (*operands, None, None, None)[:3]
     if op.version < 11:
         roi, scales, sizes = None, roi, None
+    return _resized_batch(op, x, roi, scales, sizes, _method_of_resize(op, op.version))
+
+
+@resize.meaning
+def _(run: Run, x: Tensor, *operands: Tensor | None) -> Tensor:
+    roi, scales, sizes = (*operands, None, None, None)[:3]
+    if run.version < 11:
+        roi, scales, sizes = None, roi, None
+    return _resized_tensor(run, x, roi, scales, sizes, _method_of_resize(run, run.version))
+
+
+def _method_of_resize(op: Attributed, version: int) -> Method:
     transformation = op.attribute("coordinate_transformation_mode", "half_pixel")
     mode = op.attribute("mode", "nearest")
-    if op.version < 11:
+    if version < 11:
         transformation = "asymmetric"
-    method = Method(
+    return Method(
         mode,
         transformation,
-        "simple" if op.version < 11 else op.attribute("nearest_mode", "round_prefer_floor"),
+        "simple" if version < 11 else op.attribute("nearest_mode", "round_prefer_floor"),
         float(op.attribute("cubic_coeff_a", -0.75)),
         bool(op.attribute("antialias", 0)) and mode != "nearest",
         bool(op.attribute("exclude_outside", 0)) and mode != "nearest",
         float(op.attribute("extrapolation_value", 0.0)) if transformation == "tf_crop_and_resize" else None,
     )
-    return _resized_batch(op, x, roi, scales, sizes, method)
 
 
 @operator("Upsample", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
 def upsample(op: Call, x: Range, scales: Range | None = None) -> Range:
     """Nearest moves data, linear stays inside the hull of neighbours (ONNX Upsample-9)."""
-    mode = str(op.attribute("mode", "nearest")).removeprefix("bi").removeprefix("tri")
     given = op.attribute("scales")
     if scales is None and given is not None:
         scales = Range.constant(np.asarray(given, np.float32))
-    return _resized_batch(op, x, None, scales, None, Method(mode, "asymmetric", "simple", -0.75, False, False, None))
+    return _resized_batch(op, x, None, scales, None, _method_of_upsample(op))
+
+
+@upsample.meaning
+def _(run: Run, x: Tensor, scales: Tensor | None = None) -> Tensor:
+    given = run.attribute("scales")
+    if scales is None and given is not None:
+        scales = run.torch.tensor(given, dtype=run.torch.float64)
+    return _resized_tensor(run, x, None, scales, None, _method_of_upsample(run))
+
+
+def _method_of_upsample(op: Attributed) -> Method:
+    mode = str(op.attribute("mode", "nearest")).removeprefix("bi").removeprefix("tri")
+    return Method(mode, "asymmetric", "simple", -0.75, False, False, None)
 
 
 def _resized_batch(op: Call, x: Range, roi: Range | None, scales: Range | None, sizes: Range | None, method: Method) -> Range:
@@ -274,15 +301,14 @@ def _resized(op: Call, x: Range, roi: Range | None, scales: Range | None, sizes:
         raise NotAnalysed(f"mode {method.mode} is not known")
     if x.format.kind in ("string", "complex") and method.mode != "nearest":
         raise NotAnalysed(f"{x.format} cannot be interpolated")
-    numbers = op.attribute("axes")
-    axes = [int(a) % x.rank for a in numbers] if numbers is not None else list(range(x.rank))
-    regions = _region(roi, method, len(axes))
+    axes = _resized_axes(op, x.rank)
+    regions = _region(None if roi is None else roi.values(), method, len(axes))
     if sizes is not None and sizes.shape != (0,):
         wanted = sizes.integers()
         if wanted is None:
             return _unknown_size(x, axes, _spans(sizes, [1] * len(axes)), method)
         plan = _from_sizes(op, x.sizes, axes, [int(v) for v in wanted])
-        return resample(op, x, _axes_of(x, axes, plan, regions), method)
+        return resample(op, x, _axes_of(x.sizes, axes, plan, regions), method)
     factors = None if scales is None else scales.values()
     if factors is None:
         if scales is None:
@@ -292,27 +318,31 @@ def _resized(op: Call, x: Range, roi: Range | None, scales: Range | None, sizes:
     narrow, wide = (
         [(int(np.floor(kind(x.sizes[a]) * kind(f))), float(f)) for a, f in zip(axes, factors)] for kind in (np.float32, np.float64)
     )
-    result = resample(op, x, _axes_of(x, axes, narrow, regions), method)
-    return result if narrow == wide else result.join(resample(op, x, _axes_of(x, axes, wide, regions), method))
+    result = resample(op, x, _axes_of(x.sizes, axes, narrow, regions), method)
+    return result if narrow == wide else result.join(resample(op, x, _axes_of(x.sizes, axes, wide, regions), method))
 
 
 def _axes_of(
-    x: Range, axes: Sequence[int], plan: Sequence[tuple[int, float]], regions: Sequence[tuple[float, float]]
+    sizes: Sequence[int], axes: Sequence[int], plan: Sequence[tuple[int, float]], regions: Sequence[tuple[float, float]]
 ) -> list[Axis]:
-    return [Axis(number, x.sizes[number], output, scale, *region) for number, (output, scale), region in zip(axes, plan, regions)]
+    return [Axis(number, sizes[number], output, scale, *region) for number, (output, scale), region in zip(axes, plan, regions)]
 
 
-def _region(roi: Range | None, method: Method, count: int) -> list[tuple[float, float]]:
+def _resized_axes(op: Attributed, rank: int) -> list[int]:
+    numbers = op.attribute("axes")
+    return [int(a) % rank for a in numbers] if numbers is not None else list(range(rank))
+
+
+def _region(values: Array | None, method: Method, count: int) -> list[tuple[float, float]]:
     """The region of interest of each axis; only tf_crop_and_resize has one."""
     if method.extrapolation is None:
         return [(0.0, 1.0)] * count
-    values = None if roi is None else roi.values()
     if values is None or values.size != 2 * count:
         raise NotAnalysed("the region of interest is not a constant")
     return [(float(values[i]), float(values[count + i])) for i in range(count)]
 
 
-def _from_sizes(op: Call, shape: Sequence[int], axes: Sequence[int], wanted: Sequence[int]) -> list[tuple[int, float]]:
+def _from_sizes(op: Attributed, shape: Sequence[int], axes: Sequence[int], wanted: Sequence[int]) -> list[tuple[int, float]]:
     """Output sizes and scales from the input `sizes` (ONNX Resize-18, keep_aspect_ratio_policy)."""
     ratios = [w / shape[a] if shape[a] else 1.0 for a, w in zip(axes, wanted)]
     policy = op.attribute("keep_aspect_ratio_policy", "stretch")
@@ -357,6 +387,52 @@ def _unknown_size(x: Range, axes: Sequence[int], spans: Sequence[Span], method: 
     if method.mode != "nearest":
         special = np.where(special & INFINITIES, np.uint8(SPECIALS), special)
     return Range(x.format, shape, hull.grid, low - error, high + error, special)
+
+
+# -- on tensors ------------------------------------------------------------------------------------------------------
+
+
+def _resized_tensor(run: Run, x: Tensor, roi: Tensor | None, scales: Tensor | None, sizes: Tensor | None, method: Method) -> Tensor:
+    """A tensor resampled along its axes, at the coordinates that runtimes compute."""
+    axes = _resized_axes(run, x.ndim)
+    regions = _region(None if roi is None else _array(roi), method, len(axes))
+    wanted = None if sizes is None else run.integers("sizes", sizes)
+    if wanted:
+        plan = _from_sizes(run, x.shape, axes, wanted)
+    elif scales is not None:
+        plan = [(int(np.floor(np.float32(x.shape[a]) * np.float32(f))), float(f)) for a, f in zip(axes, _array(scales))]
+    else:
+        raise NotExecutable("neither scales nor sizes are given")
+    floating = x if x.dtype.is_floating_point or method.mode == "nearest" else x.to(run.torch.float64)
+    for axis in _axes_of(x.shape, axes, plan, regions):
+        if not axis.is_untouched:
+            floating = _resampled_axis(run, floating, axis, method)
+    if run.format(0, x) != "int" or method.mode == "nearest":
+        return floating.to(x.dtype)
+    whole, declared = run.torch.round(floating), run.formats[0] if run.formats else None
+    whole = whole if declared is None else whole.clamp(declared.low, declared.high)
+    return run.passing(whole.to(x.dtype), floating)
+
+
+def _resampled_axis(run: Run, x: Tensor, axis: Axis, method: Method) -> Tensor:
+    """One axis resampled: a weighted sum of the elements that each output reads."""
+    rows = rows_of(axis, method, coordinates(axis, method.transformation, np.float32, fractional=False))
+    used = rows.weights.any(axis=0) if method.mode != "nearest" else np.ones(1, bool)
+    elements = np.maximum(rows.elements[:, used], 0)
+    taken = x.index_select(axis.number, run.torch.from_numpy(elements.reshape(-1))).movedim(axis.number, -1)
+    taken = taken.unflatten(-1, elements.shape)
+    if method.mode == "nearest":
+        result = taken.squeeze(-1)
+    else:
+        result = (taken * run.torch.from_numpy(rows.weights[:, used]).to(x.dtype)).sum(dim=-1)
+    if method.extrapolation is not None:
+        result = run.torch.where(run.torch.from_numpy(rows.outside), method.extrapolation, result)
+    return result.movedim(-1, axis.number)
+
+
+def _array(x: Tensor) -> Array:
+    """The numbers of a tensor of parameters."""
+    return x.detach().double().reshape(-1).numpy()
 
 
 @operator("ImageDecoder")

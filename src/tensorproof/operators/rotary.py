@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from tensorproof.operators.activations import least
 from tensorproof.operators.arithmetic import mul
-from tensorproof.operators.attention import merge_heads, split_heads
+from tensorproof.operators.attention import heads_apart, heads_joined, merge_heads, split_heads
 from tensorproof.operators.indexing import gather
 from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.ranges.elementwise import binary, increasing
@@ -14,6 +16,9 @@ from tensorproof.ranges.grid import Size, smallest
 from tensorproof.ranges.moving import concatenate, reshape, shape_of, slice_axis
 from tensorproof.ranges.range import Range, align
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 
 @operator(
@@ -48,6 +53,28 @@ def rotary_embedding(op: Call, x: Range, cosines: Range, sines: Range, positions
     if turned < size:
         result = concatenate((result, slice_axis(y, 3, turned, size)), 3)
     return merge_heads(result) if is_flat else result
+
+
+@rotary_embedding.meaning
+def _(run: Run, x: Tensor, cosines: Tensor, sines: Tensor, positions: Tensor | None = None) -> Tensor:
+    if positions is not None:
+        places = run.whole(positions)
+        cosines, sines = cosines[places], sines[places]
+    interleaved = bool(run.attribute("interleaved", 0))
+    if x.dim() == 4:
+        return turned_pairs(run, x, cosines, sines, interleaved)
+    return heads_joined(turned_pairs(run, heads_apart(x, run.attribute("num_heads")), cosines, sines, interleaved))
+
+
+def turned_pairs(run: Run, x: Tensor, cosines: Tensor, sines: Tensor, interleaved: bool) -> Tensor:
+    """As many pairs of columns of (batch, heads, sequence, size) turned as there are angles (batch or 1, sequence, angles)."""
+    cosines, sines = cosines.unsqueeze(1), sines.unsqueeze(1)
+    width = 2 * cosines.shape[3]
+    part, rest = x[..., :width], x[..., width:]
+    first, second = (part[..., 0::2], part[..., 1::2]) if interleaved else part.chunk(2, -1)
+    pairs = first * cosines - second * sines, first * sines + second * cosines
+    turned = run.torch.stack(pairs, -1).flatten(-2) if interleaved else run.torch.cat(pairs, -1)
+    return run.torch.cat((turned, rest), -1)
 
 
 def _per_head(table: Range) -> Range:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorproof.errors import NotAnalysed
+from tensorproof.execute.meaning import NotExecutable
 from tensorproof.formats import Array, Format
-from tensorproof.operators.table import CORRECT, Call, operator
+from tensorproof.operators.table import CORRECT, NEWEST, Attributed, Call, operator
 from tensorproof.ranges.partial_sums import Sums, report_sum
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.sampling import (
@@ -26,6 +28,9 @@ from tensorproof.ranges.sampling import (
 )
 from tensorproof.ranges.sums import dot_product, interval_product, keep_sign, summation_error
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 
 @operator("GridSample", error=CORRECT, coarse="cubic interpolation at a position that is not exact takes the whole plane")
@@ -54,6 +59,25 @@ def grid_sample(op: Call, x: Range, grid: Range) -> Range:
     result = Range.elements(x.format, low.reshape(shape), high.reshape(shape))
     largest = max(abs(float(v)) for v in (planes.low.min(), planes.high.max()))
     return rounded_samples(op, x, result, np.full(shape, largest), mode, taps)
+
+
+@grid_sample.meaning
+def _(run: Run, x: Tensor, grid: Tensor) -> Tensor:
+    mode = str(run.attribute("mode", "linear")).removeprefix("bi")
+    if x.ndim not in (4, 5) or (x.ndim == 5 and mode == "cubic"):
+        raise NotExecutable(f"torch has no {mode} sampling of {x.ndim - 2} spatial axes")
+    padding, aligned = run.attribute("padding_mode", "zeros"), bool(run.attribute("align_corners", 0))
+    wide = run.torch.promote_types(x.dtype, grid.dtype)
+    wide = run.torch.promote_types(wide, run.torch.float32)
+
+    def sampled(mode: str) -> Tensor:
+        name = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+        return run.torch.nn.functional.grid_sample(x.to(wide), grid.to(wide), name, padding, aligned)
+
+    result = sampled(mode)
+    if mode == "nearest" and run.search:
+        result = run.passing(result, sampled("linear"))
+    return result if run.search else result.to(x.dtype)
 
 
 def _positions(grid: Range, space: Sequence[int], aligned: bool) -> tuple[list[Array], list[Array]]:
@@ -86,6 +110,11 @@ def _scaled(normal: Array, size: int, aligned: bool, format: Format) -> list[Arr
 def contrib_grid_sample(op: Call, x: Range, grid: Range) -> Range:
     """The standard's GridSample under an older name."""
     return op.apply(grid_sample, x, grid, **op.attributes)
+
+
+@contrib_grid_sample.meaning
+def _(run: Run, x: Tensor, grid: Tensor) -> Tensor:
+    return run.apply("GridSample", x, grid, version=NEWEST, **run.attributes)
 
 
 @operator("AffineGrid", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
@@ -121,6 +150,13 @@ def affine_grid(op: Call, theta: Range, size: Range) -> Range:
         result = Range(theta.format, shape, grid, low, high, special)
     report_sum(op, result, magnitude)
     return result
+
+
+@affine_grid.meaning
+def _(run: Run, theta: Tensor, size: Tensor) -> Tensor:
+    sizes = run.integers("size", size)
+    assert sizes is not None
+    return run.torch.nn.functional.affine_grid(theta, sizes, align_corners=bool(run.attribute("align_corners", 0)))
 
 
 def _base_grid(space: Sequence[int], aligned: bool) -> tuple[Array, Array]:
@@ -194,6 +230,58 @@ def deform_conv(op: Call, x: Range, w: Range, offset: Range, bias: Range | None 
     return result.with_special(special)
 
 
+@deform_conv.meaning
+def _(run: Run, x: Tensor, w: Tensor, offset: Tensor, bias: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+    if x.ndim != 4:
+        raise NotExecutable("deformable convolution is known in two dimensions only")
+    batch, channels = x.shape[:2]
+    filters, _, *kernel = w.shape
+    output, taps = offset.shape[2:], kernel[0] * kernel[1]
+    groups, parts = int(run.attribute("group", 1)), int(run.attribute("offset_group", 1))
+    offsets = offset.reshape(batch * parts, taps, 2, -1)
+    bases = (run.torch.from_numpy(base).to(offset.dtype) for base in _tap_positions(run, kernel, output))
+    positions = [(base + offsets[:, :, axis]).flatten(1) for axis, base in enumerate(bases)]
+    planes = x.reshape(batch * parts, channels // parts, *x.shape[2:])
+    samples = weighted_neighbours(run, planes, positions).sum(dim=0)
+    if mask is not None:
+        samples = samples * mask.reshape(batch * parts, 1, -1)
+    columns = samples.reshape(batch, groups, channels // groups * taps, -1)
+    result = (w.reshape(groups, filters // groups, -1) @ columns).reshape(batch, filters, *output)
+    return result if bias is None else result + bias.reshape(-1, 1, 1)
+
+
+def weighted_neighbours(run: Run, planes: Tensor, positions: Sequence[Tensor]) -> Tensor:
+    """The terms of multilinear interpolation: (corners, batch, channels, points) from planes (batch, channels, space).
+
+    Positions are (batch, points) along each spatial axis; elements beyond the ends are zero.
+    """
+    sizes = planes.shape[2:]
+    flat = planes.flatten(2)
+    floors = [position.detach().floor() for position in positions]
+    terms: list[Tensor] = []
+    for corner in product((0, 1), repeat=len(sizes)):
+        weight = run.torch.ones_like(positions[0])
+        place = run.torch.zeros_like(positions[0], dtype=run.torch.int64)
+        for bit, position, floor, size in zip(corner, positions, floors, sizes):
+            index, part = floor + bit, position - floor
+            inside = (index >= 0) & (index < size)
+            weight = run.torch.where(inside, weight * (part if bit else 1.0 - part), 0.0)
+            place = place * size + run.torch.where(inside, index, 0.0).to(run.torch.int64)
+        taken = flat.gather(2, place[:, None].expand(-1, flat.shape[1], -1))
+        terms.append(run.torch.where(weight[:, None] == 0.0, 0.0, taken * weight[:, None]))
+    return run.torch.stack(terms)
+
+
+def _tap_positions(op: Attributed, kernel: Sequence[int], output: Sequence[int]) -> list[Array]:
+    """Where the taps of a kernel stand without an offset, along each axis: (taps, points)."""
+    strides, dilations = op.attribute("strides") or [1, 1], op.attribute("dilations") or [1, 1]
+    pads = op.attribute("pads") or [0, 0, 0, 0]
+    tap, place = np.indices(kernel).reshape(2, -1), np.indices(output).reshape(2, -1)
+    return [
+        ((tap[axis] * dilations[axis])[:, None] + place[axis] * strides[axis] - pads[axis]).astype(np.float64) for axis in range(2)
+    ]
+
+
 def _deformed_samples(
     op: Call, x: Range, offset: Range, kernel: Sequence[int], output: Sequence[int], parts: int
 ) -> tuple[Array, Array]:
@@ -201,16 +289,11 @@ def _deformed_samples(
     if offset.has_special:
         raise NotAnalysed("an offset may not be finite")
     batch, channels, *space = x.sizes
-    strides, dilations = op.attribute("strides") or [1, 1], op.attribute("dilations") or [1, 1]
-    pads = op.attribute("pads") or [0, 0, 0, 0]
     taps = kernel[0] * kernel[1]
-    tap = np.indices(kernel).reshape(2, taps)
-    place = np.indices(output).reshape(2, -1)
     ends = [a.reshape(batch, parts, taps, 2, -1) for a in finite_bounds(offset)]
     lows: list[Array] = []
     highs: list[Array] = []
-    for axis in range(2):
-        base = (tap[axis] * dilations[axis])[:, None] + place[axis] * strides[axis] - pads[axis]
+    for axis, base in enumerate(_tap_positions(op, kernel, output)):
         for found, end, sign in ((lows, ends[0], -1.0), (highs, ends[1], 1.0)):
             position = base + end[:, :, :, axis]
             slack = 8 * position_unit(offset.format) * (np.abs(position) + space[axis] + 1)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import UnknownShape
 from tensorproof.formats import Array, Format
-from tensorproof.operators.indexing import Choice, as_tuples, choices, reach
+from tensorproof.operators.indexing import Choice, as_tuples, choices, from_front, reach
 from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.ranges.grid import smallest, union
 from tensorproof.ranges.hits import Updates, combined, product_error, report_growth, sum_error, within_box
@@ -24,8 +24,14 @@ from tensorproof.ranges.range import CELL_BUDGET, Flags, Range
 from tensorproof.ranges.sums import report_partial_overflow
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
+
 #: A place that is hit more often than this is treated as hit by any number of updates.
 _MOST_HITS = 256
+
+#: What torch calls the reductions.
+_REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
 @operator("ScatterElements", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
@@ -58,6 +64,23 @@ def scatter(op: Call, x: Range, index: Range, updates: Range) -> Range:
     return scatter_elements.block(op, x, index, updates)
 
 
+@scatter_elements.meaning
+@scatter.meaning
+def _(run: Run, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
+    axis = known_axis(run.attribute("axis", 0), x.ndim)
+    return _written(run, x, axis, from_front(run, index, x.shape[axis]), updates)
+
+
+def _written(run: Run, x: Tensor, axis: int, index: Tensor, updates: Tensor) -> Tensor:
+    """Updates written, or combined as the reduction says, at positions along an axis; the index has their shape."""
+    dtype = run.torch.promote_types(x.dtype, updates.dtype)
+    x, updates = x.to(dtype), updates.to(dtype)
+    reduction = run.attribute("reduction", "none")
+    if reduction == "none":
+        return x.scatter(axis, index, updates)
+    return x.scatter_reduce(axis, index, updates, _REDUCTIONS[reduction])
+
+
 @operator("ScatterND", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
 def scatter_nd(op: Call, x: Range, index: Range, updates: Range) -> Range:
     """Slices replaced, or combined with updates (add, mul, max, min), at tuples of positions."""
@@ -82,6 +105,17 @@ def scatter_nd(op: Call, x: Range, index: Range, updates: Range) -> Range:
         box[i] = _reached(x, i, slice_axis(index, lead, i, i + 1))
     spread = Updates.of(updates, range(lead)).with_leading_axes(lead, depth)
     return within_box(op, affordable(x), box, spread, reduction)
+
+
+@scatter_nd.meaning
+def _(run: Run, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
+    depth = index.shape[-1]
+    lead, slice_size = x.shape[:depth], math.prod(x.shape[depth:])
+    place = run.torch.zeros(index.shape[:-1], dtype=run.torch.int64)
+    for size, coordinate in zip(lead, index.unbind(-1)):
+        place = place * size + from_front(run, coordinate, size)
+    rows = place.reshape(-1, 1).expand(-1, slice_size)
+    return _written(run, x.reshape(math.prod(lead), slice_size), 0, rows, updates.reshape(rows.shape)).reshape(x.shape)
 
 
 @operator("TensorScatter", steered_by=(2,))
@@ -114,6 +148,17 @@ def tensor_scatter(op: Call, x: Range, updates: Range, starts: Range | None = No
     if low >= 0 and (not circular or high + length <= size):
         box[axis] = min(low, size), min(high + length, size)
     return within_box(op, affordable(x), box, Updates.of(updates, (axis,)), "none")
+
+
+@tensor_scatter.meaning
+def _(run: Run, x: Tensor, updates: Tensor, starts: Tensor | None = None) -> Tensor:
+    axis = known_axis(run.attribute("axis", -2), x.ndim)
+    size, length = x.shape[axis], updates.shape[axis]
+    first = run.torch.zeros(x.shape[0], dtype=run.torch.int64) if starts is None else run.whole(starts)
+    step = first[:, None] + run.torch.arange(length)
+    step = step % size if run.attribute("mode", "linear") == "circular" else step
+    index = step.reshape(-1, *[1] * (axis - 1), length, *[1] * (x.ndim - 1 - axis)).expand(updates.shape)
+    return _written(run, x, axis, index, updates)
 
 
 # -- positions that are known ----------------------------------------------------------------------------------------

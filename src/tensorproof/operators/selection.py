@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,9 @@ from tensorproof.operators.table import Call, operator
 from tensorproof.ranges.grid import Size, Span, cell_sizes, counts, fine, largest
 from tensorproof.ranges.moving import affordable, known_axis, moved, one_cell, replaced, reshape, shape_of, whole
 from tensorproof.ranges.range import CELL_BUDGET, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Range
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 #: Ranks of elements are compared pairwise up to this many pairs.
 _PAIR_LIMIT = 1 << 22
@@ -108,6 +112,28 @@ def _positions(low: Array, high: Array, count: int) -> tuple[npt.NDArray[np.int6
     return np.argmax(possible, axis=-2), size - 1 - np.argmax(possible[..., ::-1, :], axis=-2)
 
 
+@top_k.meaning
+def _(run: Run, x: Tensor, k: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    axis = known_axis(run.attribute("axis", -1), x.dim())
+    wanted = run.integers("k", k) or [0]
+    count = min(wanted[0], x.shape[axis])
+    # Of equal values the one with the lower position comes first (ONNX TopK-11).
+    order = run.torch.sort(x.detach(), dim=axis, descending=bool(run.attribute("largest", 1)), stable=True).indices
+    places = order.narrow(axis, 0, count)
+    values = run.torch.gather(x, axis, places)
+    if not run.search or not x.requires_grad or x.numel() * count > _PAIR_LIMIT:
+        return values, places
+    return values, run.passing(places, _soft_places(run, x, values, axis))
+
+
+def _soft_places(run: Run, x: Tensor, values: Tensor, axis: int) -> Tensor:
+    """Where values stand along an axis, as means over all places, nearer elements first (Prillo and Eisenschlos, SoftSort)."""
+    found, elements = (part.nan_to_num().movedim(axis, -1) for part in (values, x))
+    distances = (found.unsqueeze(-1) - elements.unsqueeze(-2)).abs()
+    places = run.torch.arange(x.shape[axis], dtype=x.dtype)
+    return (run.torch.softmax(-distances, -1) * places).sum(-1).movedim(-1, axis)
+
+
 # -- NonZero ---------------------------------------------------------------------------------------------------------
 
 
@@ -146,6 +172,11 @@ def non_zero(op: Call, x: Range) -> Range:
     return _position_rows(lows, highs, Span(int((surely * elements).sum()), int((perhaps * elements).sum())))
 
 
+@non_zero.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.torch.nonzero(x).T
+
+
 def _position_rows(low: list[float], high: list[float], count: Span) -> Range:
     """One row per axis of positions in that axis."""
     size: Size = count.low if count.low == count.high else count
@@ -165,11 +196,34 @@ def unique(op: Call, x: Range) -> tuple[Range, Range, Range, Range]:
     return _distinct(x, op.attribute("axis"), in_order=bool(op.attribute("sorted", 1)))
 
 
+@unique.meaning
+def _(run: Run, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return _distinct_tensors(run, x, run.attribute("axis"), in_order=bool(run.attribute("sorted", 1)))
+
+
 @operator("Unique", domain="com.microsoft")
 def contrib_unique(op: Call, x: Range) -> tuple[Range, Range, Range]:
     """Distinct values in the order of their first occurrence, with inverse and counts."""
     values, _, inverse, count = _distinct(x, None, in_order=False)
     return values, inverse, count
+
+
+@contrib_unique.meaning
+def _(run: Run, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    values, _, inverse, count = _distinct_tensors(run, x, None, in_order=False)
+    return values, inverse, count
+
+
+def _distinct_tensors(run: Run, x: Tensor, axis: int | None, *, in_order: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    torch = run.torch
+    flat, axis = (x.reshape(-1), 0) if axis is None else (x, known_axis(axis, x.dim()))
+    _, inverse, number = torch.unique(flat.detach(), return_inverse=True, return_counts=True, dim=axis)
+    size = flat.shape[axis]
+    first = torch.full_like(number, size).scatter_reduce(0, inverse, torch.arange(size), "amin")
+    if not in_order:
+        order = torch.argsort(first)
+        first, inverse, number = first[order], torch.argsort(order)[inverse], number[order]
+    return flat.index_select(axis, first), first, inverse, number
 
 
 def _distinct(x: Range, axis: int | None, *, in_order: bool) -> tuple[Range, Range, Range, Range]:
@@ -232,3 +286,51 @@ def non_max_suppression(
     grid = (None if rows else np.zeros(1, np.int64), fine([3])[0])
     low = np.zeros(counts(grid))
     return Range(INT64, (size, 3), grid, low, np.broadcast_to(np.array(ends), low.shape))
+
+
+@non_max_suppression.meaning
+def _(
+    run: Run,
+    boxes: Tensor,
+    scores: Tensor,
+    most: Tensor | None = None,
+    overlap: Tensor | None = None,
+    threshold: Tensor | None = None,
+) -> Tensor:
+    torch = run.torch
+    limit = (run.integers("max_output_boxes_per_class", most) or [0])[0]
+    allowed = 0.0 if overlap is None else float(overlap.detach())
+    ends = _box_ends(run, boxes.detach())
+    left = scores.detach()
+    if threshold is not None:
+        left = left.masked_fill(left <= threshold.detach(), -math.inf)
+    rounds: list[Tensor] = []
+    while len(rounds) < limit and bool((left > -math.inf).any()):
+        best, place = left.max(dim=-1)
+        rounds.append(torch.where(best > -math.inf, place, -1))
+        gone = _overlaps(run, ends, place) > allowed
+        left = left.masked_fill(gone, -math.inf).scatter(-1, place.unsqueeze(-1), -math.inf)
+    if not rounds:
+        return torch.zeros((0, 3), dtype=torch.int64)
+    picked = torch.stack(rounds, -1)
+    rows = torch.nonzero(picked >= 0)
+    return torch.cat([rows[:, :2], picked[picked >= 0].unsqueeze(-1)], 1)
+
+
+def _box_ends(run: Run, boxes: Tensor) -> tuple[Tensor, Tensor]:
+    """The lower and the upper corner of each box: two corners in any order, or centres and sizes, are given."""
+    first, second = boxes.split(2, -1)
+    if run.attribute("center_point_box", 0):
+        return first - second / 2, first + second / 2
+    return run.torch.minimum(first, second), run.torch.maximum(first, second)
+
+
+def _overlaps(run: Run, ends: tuple[Tensor, Tensor], place: Tensor) -> Tensor:
+    """The intersection over the union of one box for each batch and class with all boxes of its batch."""
+    low, high = ends
+    batches = run.torch.arange(len(low)).unsqueeze(-1)
+    own_low, own_high = low[batches, place].unsqueeze(2), high[batches, place].unsqueeze(2)
+    low, high = low.unsqueeze(1), high.unsqueeze(1)
+    common = (run.torch.minimum(high, own_high) - run.torch.maximum(low, own_low)).clamp(min=0.0).prod(-1)
+    union = (high - low).prod(-1) + (own_high - own_low).prod(-1) - common
+    return run.torch.where(common > 0, common / union, 0.0)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
+from tensorproof.execute.meaning import NotExecutable
 from tensorproof.formats import BOOL, INT64
 from tensorproof.operators.table import Call, find_operator, operator
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf
 from tensorproof.ranges.grid import Size, Span, largest, smallest
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.slices import axis_of, element_at, elements_between, part_between, spread, stacked
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 #: Elements of a sequence that are kept apart.
 ITEMS = 4096
@@ -22,10 +29,20 @@ def sequence_construct(op: Call, *tensors: Range) -> SequenceOf:
     return SequenceOf.of(tensors)
 
 
+@sequence_construct.meaning
+def _(run: Run, *tensors: Tensor) -> list[Tensor]:
+    return list(tensors)
+
+
 @operator("SequenceEmpty")
 def sequence_empty(op: Call) -> SequenceOf:
     """No element."""
     return SequenceOf.of(())
+
+
+@sequence_empty.meaning
+def _(run: Run) -> list[Tensor]:
+    return []
 
 
 @operator("SequenceInsert", steered_by=(2,))
@@ -39,6 +56,12 @@ def sequence_insert(op: Call, sequence: Abstract, tensor: Range, position: Range
         at = len(items) if at is None else at
         return SequenceOf.of((*items[:at], tensor, *items[at:]))
     return SequenceOf(tensor if before.element is None else before.element.join(tensor), length)
+
+
+@sequence_insert.meaning
+def _(run: Run, sequence: list[Tensor], tensor: Tensor, position: Tensor | None = None) -> list[Tensor]:
+    at = len(sequence) if position is None else _from_front(int(run.whole(position)), len(sequence), len(sequence) + 1)
+    return [*sequence[:at], tensor, *sequence[at:]]
 
 
 @operator("SequenceErase", steered_by=(1,))
@@ -55,6 +78,12 @@ def sequence_erase(op: Call, sequence: Abstract, position: Range | None = None) 
     return SequenceOf(before.element, _plus(before.length, -1))
 
 
+@sequence_erase.meaning
+def _(run: Run, sequence: list[Tensor], position: Tensor | None = None) -> list[Tensor]:
+    at = _from_front(-1 if position is None else int(run.whole(position)), len(sequence), len(sequence))
+    return [*sequence[:at], *sequence[at + 1 :]]
+
+
 @operator("SequenceAt", steered_by=(1,))
 def sequence_at(op: Call, sequence: Abstract, position: Range) -> Range:
     """The element at the position; what holds for all elements that the position may mean."""
@@ -67,10 +96,20 @@ def sequence_at(op: Call, sequence: Abstract, position: Range) -> Range:
     return before.element if at is None else before.items[at]
 
 
+@sequence_at.meaning
+def _(run: Run, sequence: list[Tensor], position: Tensor) -> Tensor:
+    return sequence[_from_front(int(run.whole(position)), len(sequence), len(sequence))]
+
+
 @operator("SequenceLength")
 def sequence_length(op: Call, sequence: Abstract) -> Range:
     """The number of elements."""
     return _number(_sequence(sequence).length)
+
+
+@sequence_length.meaning
+def _(run: Run, sequence: list[Tensor]) -> Tensor:
+    return run.torch.tensor(len(sequence))
 
 
 @operator("ConcatFromSequence")
@@ -97,6 +136,12 @@ def concat_from_sequence(op: Call, sequence: Abstract) -> Range:
     return Range(element.format, shape, merged.grid, merged.low, merged.high, merged.special)
 
 
+@concat_from_sequence.meaning
+def _(run: Run, sequence: list[Tensor]) -> Tensor:
+    join = run.torch.stack if run.attribute("new_axis", 0) else run.torch.cat
+    return join(sequence, run.attribute("axis", 0))
+
+
 @operator("SplitToSequence", steered_by=(1,))
 def split_to_sequence(op: Call, x: Range, split: Range | None = None) -> SequenceOf:
     """Parts of a tensor along an axis, by one size or by a list of sizes; single slices may drop the axis."""
@@ -114,11 +159,25 @@ def split_to_sequence(op: Call, x: Range, split: Range | None = None) -> Sequenc
     return SequenceOf.of(tuple(part_between(x, axis, int(b - n), int(b)) for n, b in zip(lengths, stops)))
 
 
+@split_to_sequence.meaning
+def _(run: Run, x: Tensor, split: Tensor | None = None) -> list[Tensor]:
+    axis = axis_of(run.attribute("axis", 0), x.ndim)
+    if split is None and not run.attribute("keepdims", 1):
+        return list(x.unbind(axis))
+    given = None if split is None else run.whole(split).numpy()
+    return list(x.split(_lengths_of_parts(x.shape[axis], given), axis))
+
+
 def _part_lengths(size: Size, split: Range | None) -> list[int] | None:
-    """The sizes of the parts, None if they are not known. A single size gives equal parts and a smaller last one."""
+    """The sizes of the parts, None if they are not known."""
     given = None if split is None else split.integers()
     if not isinstance(size, int) or (split is not None and given is None):
         return None
+    return _lengths_of_parts(size, given)
+
+
+def _lengths_of_parts(size: int, given: npt.NDArray[np.int64] | None) -> list[int]:
+    """The sizes of the parts of an axis: a single size gives equal parts and a smaller last one, none at all parts of 1."""
     if given is None or given.ndim == 0:
         each = 1 if given is None else int(given)
         if each <= 0:
@@ -155,6 +214,11 @@ def optional(op: Call, value: Abstract | None = None) -> OptionalOf:
     return OptionalOf(value, value is None)
 
 
+@optional.meaning
+def _(run: Run, value: Any = None) -> Any:
+    return value
+
+
 @operator("OptionalGetElement")
 def optional_get_element(op: Call, value: Abstract) -> Range | SequenceOf:
     """The element; a tensor or sequence is its own element (from version 18 on)."""
@@ -163,6 +227,13 @@ def optional_get_element(op: Call, value: Abstract) -> Range | SequenceOf:
     if value.value is None:
         raise NotAnalysed("the element of an optional that is always empty")
     return value.value
+
+
+@optional_get_element.meaning
+def _(run: Run, value: Any) -> Any:
+    if value is None:
+        raise NotExecutable("the element of an empty optional")
+    return value
 
 
 @operator("OptionalHasElement")
@@ -177,6 +248,11 @@ def optional_has_element(op: Call, value: Abstract | None = None) -> Range:
     return Range.uniform((), BOOL, 0.0, 1.0) if value.may_be_absent else Range.constant(np.ones((), np.bool_))
 
 
+@optional_has_element.meaning
+def _(run: Run, value: Any = None) -> Tensor:
+    return run.torch.tensor(value is not None)
+
+
 def _sequence(value: Abstract) -> SequenceOf:
     if not isinstance(value, SequenceOf):
         raise NotAnalysed("a tensor where a sequence is expected")
@@ -184,11 +260,15 @@ def _sequence(value: Abstract) -> SequenceOf:
 
 
 def _position(position: Range, length: int, end: int) -> int | None:
-    """An index from the front, where it is known exactly. Negative ones count from the back."""
+    """An index counted from the front, where it is known exactly."""
     known = position.integers()
     if known is None or known.size != 1:
         return None
-    index = int(known.reshape(-1)[0])
+    return _from_front(int(known.reshape(-1)[0]), length, end)
+
+
+def _from_front(index: int, length: int, end: int) -> int:
+    """An index counted from the front, which has to lie before `end`. Negative ones count from the back."""
     at = index + length if index < 0 else index
     if not 0 <= at < end:
         raise NotAnalysed(f"position {index} in a sequence of {length} elements")

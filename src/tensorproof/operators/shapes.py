@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import BY_ONNX_CODE, FLOAT32, FLOAT64, INT64, Array, Format
+from tensorproof.formats import BY_ONNX_CODE, FLOAT32, FLOAT64, INT64, Array, Format, of_dtype
 from tensorproof.operators.movement import product
 from tensorproof.operators.table import CORRECT, RESULT, UNDEFINED, Call, Mask, operator
 from tensorproof.ranges.grid import Shape, Size, Span, counts, largest, smallest
@@ -16,6 +19,9 @@ from tensorproof.ranges.moving import FOLD_LIMIT, dimensions, moved
 from tensorproof.ranges.range import CELL_BUDGET, NAN, Range
 from tensorproof.rules.constant_not_finite import CONSTANT_NOT_FINITE
 from tensorproof.rules.range_step_of_zero import RANGE_STEP_OF_ZERO
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 
 @operator("Shape")
@@ -29,6 +35,12 @@ def shape_(op: Call, x: Range) -> Range:
     return Range.elements(INT64, np.array([*map(smallest, sizes)], np.float64), np.array([*map(_high, sizes)]))
 
 
+@shape_.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    sizes = x.shape[run.attribute("start", 0) : run.attribute("end", x.ndim)]
+    return run.torch.tensor(tuple(sizes), dtype=run.torch.int64)
+
+
 @operator("Size")
 def size_(op: Call, x: Range) -> Range:
     """The number of elements."""
@@ -36,6 +48,11 @@ def size_(op: Call, x: Range) -> Range:
     if isinstance(count, int):
         return Range.constant(np.array(count, np.int64), INT64)
     return Range.uniform((), INT64, float(count.low), _high(count))
+
+
+@size_.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.torch.tensor(x.numel())
 
 
 def _high(size: Size) -> float:
@@ -46,23 +63,32 @@ def _high(size: Size) -> float:
 @operator("Constant")
 def constant(op: Call) -> Range:
     """The attribute's value."""
-    for name, value in op.attributes.items():
+    return Range.constant(_value(op.attributes))
+
+
+@constant.meaning
+def _(run: Run) -> Tensor:
+    value = _value(run.attributes)
+    return run.torch.tensor(value.tolist(), dtype=run.dtype(of_dtype(value.dtype)))
+
+
+def _value(attributes: Mapping[str, Any]) -> npt.NDArray[Any]:
+    for name, value in attributes.items():
         if name in ("value", "sparse_value"):
-            return Range.constant(value)
+            return value
         if name in ("value_float", "value_floats"):
-            return Range.constant(np.asarray(value, FLOAT32.dtype), FLOAT32)
+            return np.asarray(value, FLOAT32.dtype)
         if name in ("value_int", "value_ints"):
-            return Range.constant(np.asarray(value, np.int64), INT64)
+            return np.asarray(value, np.int64)
         if name in ("value_string", "value_strings"):
-            return Range.constant(np.asarray(value, object))
+            return np.asarray(value, object)
     raise NotAnalysed("a Constant without a value")
 
 
 @operator("ConstantOfShape", hazards=(CONSTANT_NOT_FINITE,), steered_by=(0,))
 def constant_of_shape(op: Call, shape: Range) -> Range:
     """One value everywhere; one cell, however large."""
-    value = op.attribute("value")
-    element = Range.constant(np.zeros((), np.float32) if value is None else value.reshape(()))
+    element = Range.constant(_element(op))
     op.report(CONSTANT_NOT_FINITE, RESULT, element, bool(element.any_special & NAN), gives=NAN)
     sizes = _target(shape)
     if sizes is None:
@@ -73,6 +99,18 @@ def constant_of_shape(op: Call, shape: Range) -> Range:
             return Range.filled(element.array, numbers)
     grid = tuple(np.zeros(1, np.int64) if size == 0 else None for size in sizes)
     return moved(element, sizes, grid, lambda a: np.broadcast_to(a, counts(grid)))
+
+
+@constant_of_shape.meaning
+def _(run: Run, shape: Tensor) -> Tensor:
+    element = _element(run)
+    return run.torch.full(run.integers("shape", shape) or (), element.item(), dtype=run.dtype(of_dtype(element.dtype)))
+
+
+def _element(op: Call | Run) -> npt.NDArray[Any]:
+    """What ConstantOfShape fills with."""
+    value = op.attribute("value")
+    return np.zeros((), np.float32) if value is None else value.reshape(())
 
 
 def _target(shape: Range) -> Shape | None:
@@ -91,6 +129,14 @@ def eye_like(op: Call, x: Range) -> Range:
         return Range.uniform(x.shape, format, 0.0, 1.0)
     rows, columns = x.sizes
     return Range.constant(np.eye(rows, columns, op.attribute("k", 0)).astype(format.dtype), format)
+
+
+@eye_like.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    code = run.attribute("dtype")
+    result = run.torch.zeros(x.shape, dtype=x.dtype if code is None else run.dtype(BY_ONNX_CODE[code]))
+    result.diagonal(run.attribute("k", 0)).fill_(1)
+    return result
 
 
 # -- Range -----------------------------------------------------------------------------------------------------------
@@ -121,6 +167,30 @@ def contrib_range(op: Call, start: Range, limit: Range, delta: Range | None = No
 @contrib_range.hazard(RANGE_STEP_OF_ZERO, gives=UNDEFINED, operand=2)
 def _(op: Call, start: Range, limit: Range, delta: Range | None = None) -> Mask:
     return False if delta is None else delta.contains(0.0)
+
+
+@range_.meaning
+@contrib_range.meaning
+def _(run: Run, start: Tensor, limit: Tensor, delta: Tensor | None = None) -> Tensor:
+    torch = run.torch
+    delta = torch.ones_like(start) if delta is None else delta
+    first, last, step = (x.detach().item() for x in (start, limit, delta))
+    count = _count(first, last, step)
+    if run.search:
+        # A search for steps of zero meets sequences that no memory holds.
+        count = min(count, FOLD_LIMIT)
+    held = torch.promote_types(start.dtype, delta.dtype)
+    # ONNX Range-27: 16-bit numbers are computed in a wider format.
+    inner = torch.promote_types(held, run.dtype(FLOAT32)) if held.is_floating_point else held
+    elements = start.to(inner) + torch.arange(count, dtype=inner) * delta.to(inner)
+    return elements.reshape(count).to(held)
+
+
+def _count(first: float, last: float, step: float) -> int:
+    """The number of elements of a sequence; a step of zero, which runtimes refuse, and what is not finite give none."""
+    if step == 0 or not math.isfinite(last - first) or not math.isfinite(step):
+        return 0
+    return max(math.ceil(Fraction(last - first) / Fraction(step)), 0)
 
 
 def _sequence(op: Call, start: Range, limit: Range, delta: Range, inner: Format) -> Range:

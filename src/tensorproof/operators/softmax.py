@@ -7,6 +7,9 @@ the sums over "all others" come from prefix and suffix sums of logarithms, which
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
@@ -18,6 +21,9 @@ from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, 
 from tensorproof.ranges.rows import Rows
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.masked_softmax import MASKED_SOFTMAX
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 #: Elementary functions stay within 4 units of the last place (`FAITHFUL`), each of them at most 2u of the value.
 FUNCTION_ERROR = 8.0
@@ -62,13 +68,21 @@ def exponential_sum_error(op: Call, format: Format, terms: float) -> float:
     return u * (np.log(terms) + FUNCTION_ERROR) * 1.01 + terms * (growth + FUNCTION_ERROR * eta)
 
 
-def softmax_axes(op: Call, rank: int) -> tuple[int, ...]:
+def softmax_axes(op: Call | Run, rank: int) -> tuple[int, ...]:
     """The axes of one distribution: until version 12 all axes from `axis` on (ONNX Softmax-11), later `axis` alone."""
     if not rank:
         return ()
     if op.version < 13:
         return tuple(range(int(op.attribute("axis", 1)) % rank, rank))
     return (int(op.attribute("axis", -1)) % rank,)
+
+
+def along_distributions(run: Run, x: Tensor, function: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """A function of a tensor and an axis, applied to each distribution as a whole."""
+    axes = softmax_axes(run, x.dim())
+    if len(axes) == 1:
+        return function(x, axes[0])
+    return function(x.flatten(axes[0] if axes else 0), -1).reshape(x.shape)
 
 
 def _maskable(x: Range) -> npt.NDArray[np.bool_]:
@@ -102,6 +116,11 @@ def softmax(op: Call, x: Range) -> Range:
     result = x.replace(np.where(maskable, 0.0, low), np.where(x.low > x.high, 0.0, high), _special(x, axes, 0))
     result.norm = unit_sum(op, x.format, rows.length, axes[-1]) if op.abstraction.norms and axes else None
     return result
+
+
+@softmax.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return along_distributions(run, x, run.torch.softmax)
 
 
 def unit_sum(op: Call, format: Format, terms: float, axis: int) -> Norm | None:
@@ -141,6 +160,11 @@ def log_softmax(op: Call, x: Range) -> Range:
     empty = x.low > x.high
     low, high = np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
     return x.replace(low, high, _special(x, axes, NEGATIVE_INFINITY))
+
+
+@log_softmax.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return along_distributions(run, x, run.torch.log_softmax)
 
 
 @softmax.hazard(MASKED_SOFTMAX, gives=NAN)

@@ -8,6 +8,7 @@ the error is taken relative to that sum.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,9 @@ from tensorproof.rules.division_by_zero import DIVISION_BY_ZERO
 from tensorproof.rules.undefined_cast import UNDEFINED_CAST
 from tensorproof.targets import ONNXRUNTIME_CPU
 
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
+
 #: Coefficients that one transform may compute; larger ones are bounded by the sum of absolute inputs alone.
 _COEFFICIENTS = 1 << 26
 #: Coefficients that are held at a time.
@@ -41,15 +45,34 @@ _LONGEST_WINDOW = 1 << 20
 def dft(op: Call, x: Range, dft_length: Range | None = None, axis: Range | None = None) -> Range:
     """Linear with the coefficients cos and sin; the signal is cut or padded with zeros to its length (ONNX DFT-20)."""
     given = op.integers("axis", axis)
-    number = (given[0] if given else (1 if op.version < 20 else -2)) % x.rank
+    number = (given[0] if given else _default_axis(op.version)) % x.rank
     inverse, onesided = bool(op.attribute("inverse", 0)), bool(op.attribute("onesided", 0))
     assert x.shape is not None
     size = concrete((x.shape[number],))[0]
     lengths = op.integers("dft_length", dft_length)
-    length = lengths[0] if lengths else 2 * (size - 1) if inverse and onesided else size
+    length = lengths[0] if lengths else _default_length(size, to_real=inverse and onesided)
     if inverse and onesided and op.target is ONNXRUNTIME_CPU and length // 2 + 1 != size:
         raise NotAnalysed("ONNX Runtime cuts and pads half spectra differently from the standard")
     return _transformed(op, x, number, length, inverse=inverse, onesided=onesided)
+
+
+@dft.meaning
+def _(run: Run, x: Tensor, dft_length: Tensor | None = None, axis: Tensor | None = None) -> Tensor:
+    given = run.integers("axis", axis)
+    number = (given[0] if given else _default_axis(run.version)) % x.ndim
+    inverse, onesided = bool(run.attribute("inverse", 0)), bool(run.attribute("onesided", 0))
+    lengths = run.integers("dft_length", dft_length)
+    length = lengths[0] if lengths else _default_length(x.shape[number], to_real=inverse and onesided)
+    return _transformed_tensor(run, x, number, length, inverse=inverse, onesided=onesided)
+
+
+def _default_axis(version: int) -> int:
+    return 1 if version < 20 else -2
+
+
+def _default_length(size: int, *, to_real: bool) -> int:
+    """The length of a transform that the node does not give: that of the signal, or of the one that a half spectrum is of."""
+    return 2 * (size - 1) if to_real else size
 
 
 @operator("STFT", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, composed_of=(mul,), steered_by=(1, 3))
@@ -69,6 +92,30 @@ def stft(op: Call, signal: Range, frame_step: Range, window: Range | None = None
         weights = moved(window, (1, 1, length, 1), (None, None, window.grid[0], None), lambda a: a.reshape(1, 1, -1, 1))
         frames = op.apply(mul, frames, weights)
     return _transformed(op, frames, 2, length, inverse=False, onesided=bool(op.attribute("onesided", 1)))
+
+
+@stft.meaning
+def _(run: Run, signal: Tensor, frame_step: Tensor, window: Tensor | None = None, frame_length: Tensor | None = None) -> Tensor:
+    step, lengths = int(run.whole(frame_step).item()), run.integers("frame_length", frame_length)
+    length = lengths[0] if lengths else signal.shape[1] if window is None else window.shape[0]
+    frames = signal.unfold(1, length, step).transpose(2, 3)
+    if window is not None:
+        frames = frames * window[:, None]
+    return _transformed_tensor(run, frames, 2, length, inverse=False, onesided=bool(run.attribute("onesided", 1)))
+
+
+def _transformed_tensor(run: Run, x: Tensor, axis: int, length: int, *, inverse: bool, onesided: bool) -> Tensor:
+    """The transform along an axis of (..., axis, ..., parts), parts being real, or real and imaginary."""
+    fft = run.torch.fft
+    # Torch transforms numbers of 32 bits and more.
+    wide = x.to(run.torch.promote_types(x.dtype, run.torch.float32))
+    real, imaginary = wide[..., 0], wide[..., 1] if x.shape[-1] == 2 else run.torch.zeros_like(wide[..., 0])
+    signal = run.torch.complex(real, imaginary)
+    if inverse and onesided:
+        return fft.irfft(signal, length, dim=axis).unsqueeze(-1).to(x.dtype)
+    spectrum = fft.ifft(signal, length, dim=axis) if inverse else fft.fft(signal, length, dim=axis)
+    spectrum = spectrum.narrow(axis, 0, length // 2 + 1) if onesided else spectrum
+    return run.torch.view_as_real(spectrum).to(x.dtype)
 
 
 def _frames(signal: Range, step: int, length: int, count: int) -> Range:
@@ -234,34 +281,59 @@ def _window(op: Call, size: Range, function: Callable[[Array], Array], codomain:
     return converted(op, Range.elements(FLOAT64, low, high), to)
 
 
+def _window_tensor(run: Run, size: Tensor, function: Callable[[Array], Array]) -> Tensor:
+    """The same as numbers; a symmetric window of one element is 0 / 0."""
+    to = BY_ONNX_CODE[int(run.attribute("output_datatype", FLOAT32.onnx_code))]
+    count = int(run.whole(size).item())
+    with np.errstate(invalid="ignore"):
+        phase = np.arange(max(count, 0)) / np.float64(count if run.attribute("periodic", 1) else count - 1)
+    return run.torch.from_numpy(function(phase)).to(run.dtype(to))
+
+
 @operator("HannWindow", hazards=(DIVISION_BY_ZERO, UNDEFINED_CAST), steered_by=(0,))
 def hann_window(op: Call, size: Range) -> Range:
     """sin(pi n / N)^2, known exactly."""
+    return _window(op, size, _hann, (0.0, 1.0)).clamp(0.0, 1.0)
 
-    def hann(phase: Array) -> Array:
-        return np.sin(np.pi * phase) ** 2
 
-    return _window(op, size, hann, (0.0, 1.0)).clamp(0.0, 1.0)
+@hann_window.meaning
+def _(run: Run, size: Tensor) -> Tensor:
+    return _window_tensor(run, size, _hann)
+
+
+def _hann(phase: Array) -> Array:
+    return np.sin(np.pi * phase) ** 2
 
 
 @operator("HammingWindow", hazards=(DIVISION_BY_ZERO, UNDEFINED_CAST), steered_by=(0,))
 def hamming_window(op: Call, size: Range) -> Range:
     """25/46 - 21/46 cos(2 pi n / N), known exactly (ONNX HammingWindow-17)."""
+    return _window(op, size, _hamming, (4.0 / 46.0, 1.0))
 
-    def hamming(phase: Array) -> Array:
-        return 25.0 / 46.0 - 21.0 / 46.0 * np.cos(2.0 * np.pi * phase)
 
-    return _window(op, size, hamming, (4.0 / 46.0, 1.0))
+@hamming_window.meaning
+def _(run: Run, size: Tensor) -> Tensor:
+    return _window_tensor(run, size, _hamming)
+
+
+def _hamming(phase: Array) -> Array:
+    return 25.0 / 46.0 - 21.0 / 46.0 * np.cos(2.0 * np.pi * phase)
 
 
 @operator("BlackmanWindow", hazards=(DIVISION_BY_ZERO, UNDEFINED_CAST), steered_by=(0,))
 def blackman_window(op: Call, size: Range) -> Range:
     """0.42 - 0.5 cos(2 pi n / N) + 0.08 cos(4 pi n / N), known exactly."""
+    return _window(op, size, _blackman, (0.0, 1.0))
 
-    def blackman(phase: Array) -> Array:
-        return 0.42 - 0.5 * np.cos(2.0 * np.pi * phase) + 0.08 * np.cos(4.0 * np.pi * phase)
 
-    return _window(op, size, blackman, (0.0, 1.0))
+@blackman_window.meaning
+def _(run: Run, size: Tensor) -> Tensor:
+    return _window_tensor(run, size, _blackman)
+
+
+def _blackman(phase: Array) -> Array:
+    # In this order the largest value is exactly 1, as in runtimes, and stays 1 as an integer.
+    return -0.5 * np.cos(2.0 * np.pi * phase) + 0.08 * np.cos(4.0 * np.pi * phase) + 0.42
 
 
 # -- the mel filter bank -----------------------------------------------------------------------------------------------
@@ -290,6 +362,17 @@ def mel_weight_matrix(op: Call, bands: Range, dft_length: Range, sample_rate: Ra
         return converted(op, Range.uniform((rows, columns), FLOAT64, 0.0, 1.0), to)
     low, high = _hull_of_triangles(rows, first, last, int(choices))
     return converted(op, Range.elements(FLOAT64, low, high), to)
+
+
+@mel_weight_matrix.meaning
+def _(run: Run, bands: Tensor, dft_length: Tensor, sample_rate: Tensor, lower_edge: Tensor, upper_edge: Tensor) -> Tensor:
+    # Edges fall into whole bins: nothing of the matrix has a derivative.
+    to = BY_ONNX_CODE[int(run.attribute("output_datatype", FLOAT32.onnx_code))]
+    columns, length, rate = (int(run.whole(x).item()) for x in (bands, dft_length, sample_rate))
+    bins = _bins(columns, length, rate, float(lower_edge), float(upper_edge), 0.0)
+    edges = (bins[k : columns + k] for k in range(3))
+    weights = _triangles(np.arange(length // 2 + 1)[:, None], *edges)
+    return run.torch.from_numpy(weights).to(run.dtype(to))
 
 
 def _bins(bands: int, length: int, rate: int, lower: float, upper: float, error: float) -> Array:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from operator import is_ as operator_is
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -289,6 +289,18 @@ def all_operators() -> Iterator[Operator]:
     return iter(sorted(_TABLE.values(), key=lambda entry: (entry.domain, entry.name)))
 
 
+#: A version of an operator set that is later than all others.
+NEWEST = 10_000
+
+
+class Attributed(Protocol):
+    """What has attributes: a call on ranges, or a run on tensors."""
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute, or the default."""
+        ...
+
+
 class Call:
     """One application of an operator: attributes, version and target, and the hazards found on the way."""
 
@@ -312,7 +324,7 @@ class Call:
         operator: Operator,
         attributes: dict[str, Any],
         *,
-        version: int = 10_000,
+        version: int = NEWEST,
         target: Target = IEEE,
         outputs: int = 1,
         output_formats: Sequence[Format | None] = (),

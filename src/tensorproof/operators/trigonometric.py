@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.formats import Array, Format
+from tensorproof.operators.activations import alive
+from tensorproof.operators.exponential import on_domain
 from tensorproof.operators.table import FAITHFUL, Call, Mask, operator
 from tensorproof.ranges.elementwise import monotone, piecewise
 from tensorproof.ranges.range import NAN, SPECIALS, Range
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.exponential_overflow import EXPONENTIAL_OVERFLOW
 from tensorproof.rules.inverse_function_outside_domain import INVERSE_OUTSIDE_DOMAIN
+
+if TYPE_CHECKING:
+    from tensorproof.execute.meaning import Run, Tensor
 
 # -- periodic --------------------------------------------------------------------------------------------------------
 
@@ -45,10 +52,20 @@ def sin(op: Call, x: Range) -> Range:
     return _wave(x, np.sin, np.pi / 2)
 
 
+@sin.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.torch.sin(x)
+
+
 @operator("Cos", error=FAITHFUL, codomain=(-1.0, 1.0), elementwise=True)
 def cos(op: Call, x: Range) -> Range:
     """Between its values at the ends, and 1 or -1 where a cell holds a multiple of pi."""
     return _wave(x, np.cos, 0.0)
+
+
+@cos.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.torch.cos(x)
 
 
 #: The largest |tan| of any number of a format. float64: tan(6381956970095103 * 2^797), the double nearest to an odd
@@ -77,6 +94,11 @@ def tan(op: Call, x: Range) -> Range:
     return result.replace(low, high, result.special)
 
 
+@tan.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.torch.tan(x)
+
+
 def _beside_pole(low: Array, high: Array, pole: Array, format: Format) -> tuple[Array, Array]:
     """The extremes of a cell with one pole: the tangents of the numbers next to it, and of the ends."""
     window = 2.0**-50 * np.abs(pole)
@@ -99,10 +121,20 @@ def asin(op: Call, x: Range) -> Range:
     return monotone(x.clamp(-1.0, 1.0), np.arcsin)
 
 
+@asin.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return on_domain(run, run.torch.asin, x, x.abs() < 1, point=0.0)
+
+
 @operator("Acos", error=FAITHFUL, codomain=(0.0, np.inf), elementwise=True)
 def acos(op: Call, x: Range) -> Range:
     """Decreasing on [-1, 1]; NaN outside."""
     return monotone(x.clamp(-1.0, 1.0), np.arccos)
+
+
+@acos.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return on_domain(run, run.torch.acos, x, x.abs() < 1, point=0.0, slope=-1.0)
 
 
 asin.hazard(INVERSE_OUTSIDE_DOMAIN, gives=NAN)(_outside_unit)
@@ -115,6 +147,11 @@ def atan(op: Call, x: Range) -> Range:
     return monotone(x, np.arctan)
 
 
+@atan.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.torch.atan(x)
+
+
 # -- hyperbolic ------------------------------------------------------------------------------------------------------
 
 
@@ -124,10 +161,20 @@ def tanh(op: Call, x: Range) -> Range:
     return monotone(x, np.tanh)
 
 
+@tanh.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return alive(run, run.torch.tanh(x), x)
+
+
 @operator("Sinh", error=FAITHFUL, overflow=EXPONENTIAL_OVERFLOW, elementwise=True)
 def sinh(op: Call, x: Range) -> Range:
     """Increasing."""
     return monotone(x, np.sinh)
+
+
+@sinh.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.torch.sinh(x)
 
 
 @operator("Cosh", error=FAITHFUL, overflow=EXPONENTIAL_OVERFLOW, codomain=(1.0, np.inf), elementwise=True)
@@ -136,16 +183,31 @@ def cosh(op: Call, x: Range) -> Range:
     return piecewise(x, np.cosh, (0.0,))
 
 
+@cosh.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.torch.cosh(x)
+
+
 @operator("Asinh", error=FAITHFUL, elementwise=True)
 def asinh(op: Call, x: Range) -> Range:
     """Increasing."""
     return monotone(x, np.arcsinh)
 
 
+@asinh.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return run.torch.asinh(x)
+
+
 @operator("Acosh", error=FAITHFUL, codomain=(0.0, np.inf), elementwise=True)
 def acosh(op: Call, x: Range) -> Range:
     """Increasing from 1 on; NaN below."""
     return monotone(x.clamp(low=1.0), np.arccosh)
+
+
+@acosh.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return on_domain(run, run.torch.acosh, x, x > 1, point=2.0)
 
 
 @acosh.hazard(INVERSE_OUTSIDE_DOMAIN, gives=NAN)
@@ -158,6 +220,11 @@ def atanh(op: Call, x: Range) -> Range:
     """Increasing inside (-1, 1); infinite at the ends, NaN outside."""
     last = 1.0 - x.format.unit_roundoff
     return monotone(x.clamp(-last, last), np.arctanh)
+
+
+@atanh.meaning
+def _(run: Run, x: Tensor) -> Tensor:
+    return on_domain(run, run.torch.atanh, x, x.abs() < 1, point=0.0)
 
 
 @atanh.hazard(INVERSE_OUTSIDE_DOMAIN, gives=SPECIALS)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import FLOAT32, FLOAT64, Array, Format
-from tensorproof.operators.table import RESULT, UNDEFINED, Call
+from tensorproof.operators.table import RESULT, UNDEFINED, Attributed, Call
 from tensorproof.ranges.range import NAN, SPECIALS, Range
 from tensorproof.ranges.sums import interval_product, summation_error
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
@@ -182,7 +182,7 @@ class Activation(NamedTuple):
     parameters: tuple[tuple[float, float], ...]
 
 
-def read_activations(op: Call, defaults: Sequence[str], directions: int) -> list[list[Activation]]:
+def read_activations(op: Attributed, defaults: Sequence[str], directions: int) -> list[list[Activation]]:
     """The activations of each direction. Their alpha and beta are consumed in order by those that have one."""
     given: Sequence[str] = op.attribute("activations") or list(defaults) * directions
     names = [str(name).lower() for name in given]

@@ -111,7 +111,9 @@ def union(a: Cuts, b: Cuts) -> Cuts:
         return b
     if b is None or a is b or (len(a) == len(b) and bool((a == b).all())):
         return a
-    return np.union1d(a, b)
+    # NumPy's union1d hashes whole numbers before it sorts them: hundreds of times slower on cuts, which are sorted already.
+    both = np.sort(np.concatenate((a, b)), kind="stable")
+    return both[np.append(True, both[1:] != both[:-1])]
 
 
 def regrid(array: npt.NDArray[_Scalar], axis: int, old: Cuts, new: Cuts) -> npt.NDArray[_Scalar]:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.operators.table import Call
+from tensorproof.operators.table import Attributed, Call
 from tensorproof.ranges.grid import Cuts
 from tensorproof.ranges.range import Range
 
@@ -72,6 +72,16 @@ class Window:
     output: int
     end: int
     transposed: bool = False
+
+    @property
+    def span(self) -> int:
+        """How many elements lie between the first and the last tap, both included."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def reach(self) -> int:
+        """The size of a padded axis that ends with the last window (not for transposed windows)."""
+        return (self.output - 1) * self.stride + self.span
 
     @property
     def reaches_padding(self) -> bool:
@@ -156,7 +166,7 @@ def taps_as_hull(window: Window) -> Taps:
     return Taps(np.where(always, 0, np.where(ever, 1, NOTHING))[None, :], None, True)
 
 
-def sliding_windows(op: Call, sizes: Sequence[int], kernel: Sequence[int], *, ceil_mode: bool = False) -> list[Window]:
+def sliding_windows(op: Attributed, sizes: Sequence[int], kernel: Sequence[int], *, ceil_mode: bool = False) -> list[Window]:
     """The windows of a convolution or pooling along its spatial axes, from the node's attributes."""
     rank = len(sizes)
     strides = op.attribute("strides") or [1] * rank

@@ -29,4 +29,5 @@ ACCUMULATION_OVERFLOW = Rule("NUM203", "accumulation-overflow", __doc__ or "", s
 
 @ACCUMULATION_OVERFLOW.objective
 def _(place: Place) -> Tensor:
-    return place.beyond(place.result, place.limit)
+    """The result, or the operand where it is a sum inside of the operator that overflows."""
+    return place.beyond(place.operand, place.limit)

@@ -28,4 +28,5 @@ ARITHMETIC_OVERFLOW = Rule("NUM202", "arithmetic-overflow", __doc__ or "", sever
 
 @ARITHMETIC_OVERFLOW.objective
 def _(place: Place) -> Tensor:
-    return place.beyond(place.result, place.limit)
+    """The result, or the operand where it is a sum inside of the operator that overflows."""
+    return place.beyond(place.operand, place.limit)

@@ -273,10 +273,11 @@ def _experts(
     block: int = 0,
     zeros: bool = False,
     sequences: bool = False,
+    experts: int = 3,
     vary: tuple[int, ...] = (1,),
     **attributes: Any,
 ) -> Seed:
-    tokens, hidden, inner, experts = 4, 32, 32, 3
+    tokens, hidden, inner = 4, 32, 32
     fusion = 2 if activation == "swiglu" else 1
 
     def layer(rows: int, columns: int) -> tuple[Any, Any, Any, Any]:
@@ -329,4 +330,6 @@ SEEDS += [
     _experts("inputs-sequences", "silu", 4, vary=(0, 1), sequences=True),
     _experts("not-normalised", "gelu", 4, vary=(0, 1)),
     _experts("block-8", "silu", 8, block=32, vary=(0, 1), normalize_routing_weights=1),
+    _experts("zeros", "relu", 4, zeros=True, normalize_routing_weights=1),
+    _experts("as-many-as-rows", "relu", 4, experts=32, normalize_routing_weights=1),
 ]

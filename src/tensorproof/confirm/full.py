@@ -1,0 +1,77 @@
+"""Full confirmation: samples first, then a search by gradients for every finding that they did not confirm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tensorproof.checking import Analysis
+from tensorproof.confirm.objective import Objective
+from tensorproof.confirm.observer import CannotObserve, Observer
+from tensorproof.confirm.observing import Domains, Watch
+from tensorproof.confirm.quick import QuickConfirm
+from tensorproof.confirm.search import Budget, Search
+from tensorproof.execute.meaning import NotExecutable
+from tensorproof.execute.runtime import Runtime
+from tensorproof.graph import Model
+
+#: Replays that go into making a witness plain.
+SHRINK_RUNS = 200
+
+#: Called with the node, the evaluations so far and the smallest objective.
+SearchProgress = Callable[[str, int, float], None]
+
+
+@dataclass(slots=True)
+class FullConfirm(QuickConfirm):
+    """The search of `confirm`. An interrupt ends it; what was found until then is kept."""
+
+    budget: Budget = field(default_factory=Budget)
+    shrink: bool = True
+    search_progress: SearchProgress | None = None
+    #: Evaluations of objectives and replays that searches took, by node.
+    efforts: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+
+    def _look_further(
+        self, watches: Sequence[Watch], model: Model, analysis: Analysis, domains: Domains, free: Sequence[str]
+    ) -> None:
+        with Runtime(data_folder=self.data_folder, time_limit=self.time_limit) as runtime:
+            try:
+                for watch in watches:
+                    self._confirm(watch, runtime, model, analysis, domains, free)
+            except KeyboardInterrupt:
+                self.notes.append("interrupted: findings that were not reached yet stay possible")
+
+    def _confirm(
+        self, watch: Watch, runtime: Runtime, model: Model, analysis: Analysis, domains: Domains, free: Sequence[str]
+    ) -> None:
+        try:
+            observer = Observer(runtime, self.proto, model, analysis, watch, free)
+            if watch.point is None and watch.finding.rule.sought is not None:
+                self._seek(observer, model, domains, runtime)
+            if watch.point is not None and self.shrink:
+                watch.point = self._shrunk(observer, domains)
+        except CannotObserve as reason:
+            self.notes.append(f"{watch.finding.node}: {reason}")
+
+    def _seek(self, observer: Observer, model: Model, domains: Domains, runtime: Runtime) -> None:
+        watch = observer.watch
+        node, report = watch.finding.node, self.search_progress
+
+        def make_objective(variables: list[str]) -> Objective:
+            return Objective(model, watch.finding, watch.node, variables)
+
+        def advance(done: int, closest: float) -> None:
+            if report is not None:
+                report(node, done, closest)
+
+        search = Search(observer, domains, make_objective, self.budget, advance, lambda: runtime.is_over)
+        try:
+            search.run()
+        except ImportError:
+            self.notes.append("searched by samples alone: the search by gradients needs the extra `torch`")
+            search.run_samples()
+        except NotExecutable as reason:
+            self.notes.append(f"{node} was searched by samples alone: {reason}")
+            search.run_samples()
+        self.efforts[node] = search.evaluations, observer.runs

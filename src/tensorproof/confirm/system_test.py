@@ -1,0 +1,315 @@
+"""System tests: a training example and an inference input on which a model fails only through training (RANUM, ICSE 2023).
+
+From the weights of the model's file, one step of gradient descent on the example (or several on the same one) leads to
+weights with which the node of a finding fails on the inference input. A search by gradients through the step looks for both
+at once; where it does not get there, a unit test says which weights would fail, and an example is matched to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy.typing as npt
+
+from tensorproof.assumptions import Declarations, resolve
+from tensorproof.checking import Analysis
+from tensorproof.confirm import system_witness, witness
+from tensorproof.confirm.full import SearchProgress
+from tensorproof.confirm.matching import Matching
+from tensorproof.confirm.objective import Objective
+from tensorproof.confirm.observer import CannotObserve, Observer
+from tensorproof.confirm.observing import Domains, Watch, can_be_fed, domains_of, legal_specials, special_values, watches_of
+from tensorproof.confirm.quick import QuickConfirm
+from tensorproof.confirm.sampling import Point
+from tensorproof.confirm.search import Budget, Search, checked_method
+from tensorproof.confirm.shrink import shrunk
+from tensorproof.confirm.system_objective import SystemObjective, joined, parts
+from tensorproof.confirm.system_search import SystemObserver, SystemSearch
+from tensorproof.confirm.training import Training, trainable
+from tensorproof.errors import ConfigurationError
+from tensorproof.execute.bodies import watch_in_bodies
+from tensorproof.execute.instrument import prefix
+from tensorproof.execute.meaning import NotExecutable
+from tensorproof.execute.runtime import Runtime
+from tensorproof.findings import Finding, Report
+from tensorproof.graph import Model
+
+if TYPE_CHECKING:
+    import onnx
+
+    from tensorproof.preparing import Prepared
+
+#: How a system test was found.
+How = Literal["direct", "matching", "samples"]
+
+#: Replays that go into making a system test plain: each of them trains.
+SHRINK_RUNS = 60
+#: Unit tests whose weights are tried as targets of training, and the share of the evaluations that finding one may take.
+TARGETS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SystemTest:
+    """Values of the inputs for training and for inference, and the weights in between."""
+
+    training: Mapping[str, npt.NDArray[Any]]
+    inference: Mapping[str, npt.NDArray[Any]]
+    weights: Mapping[str, npt.NDArray[Any]]
+    loss: str
+    rate: float
+    steps: int
+    how: How
+    #: Whether the node fails on the inference input with the weights of the file already.
+    fails_untrained: bool
+
+
+def find_system_tests(
+    prepared: Prepared,
+    *,
+    loss: str,
+    lr: float = 1.0,
+    steps: int = 1,
+    batch: int | None = None,
+    nodes: Sequence[str] = (),
+    seed: int = 0,
+    evaluations: int = 600,
+    method: str = "full",
+    budget: float | None = None,
+    shrink: bool = True,
+    witnesses: str | Path | None = None,
+    progress: Callable[[str, int], None] | None = None,
+    search_progress: SearchProgress | None = None,
+) -> Report:
+    """Check a model, and search a system test for every finding (of `nodes`: names or patterns).
+
+    `loss` names the output that training makes small, with learning rate `lr`, in `steps` steps on one example, of `batch`
+    samples where the model leaves that open. The weights that are ranges by the declarations are trained; if there is none,
+    all floating initialisers of more than one element. A finding is confirmed when its node failed in ONNX Runtime after
+    training; the trained weights may be outside the declared ranges.
+    """
+    confirming = SystemConfirm(
+        prepared.proto,
+        seed=seed,
+        time_limit=budget,
+        folder=None if witnesses is None else Path(witnesses),
+        data_folder=prepared.data_folder,
+        nodes=tuple(nodes),
+        declared=prepared.declared,
+        loss=loss,
+        rate=lr,
+        steps=steps,
+        batch=batch,
+        budget=Budget(seed, evaluations, checked_method(method)),
+        shrink=shrink,
+        search_progress=search_progress,
+    )
+    report = prepared.checked(confirming, progress=progress)
+    report.assumptions["training"] = {"loss": loss, "rate": lr, "steps": steps, "batch": batch}
+    return report
+
+
+@dataclass(slots=True)
+class SystemConfirm(QuickConfirm):
+    """The search for system tests. An interrupt ends it; what was found until then is kept."""
+
+    declared: Declarations = field(default_factory=Declarations)
+    loss: str = ""
+    rate: float = 1.0
+    steps: int = 1
+    batch: int | None = None
+    budget: Budget = field(default_factory=Budget)
+    shrink: bool = True
+    search_progress: SearchProgress | None = None
+    #: What was found, by node.
+    tests: dict[str, SystemTest] = field(default_factory=dict[str, SystemTest])
+
+    def __call__(self, model: Model, analysis: Analysis) -> Iterable[Finding]:
+        watches = [w for w in watches_of(model, analysis) if self._is_chosen(w) and w.finding.rule.sought is not None]
+        unfed = [model.name_of(n) for n in model.graph.inputs if not can_be_fed(model, n, analysis)]
+        if watches and unfed:
+            self.notes.append(f"no system test: input {unfed[0]!r} has no declared shape, or is not a tensor")
+        elif watches:
+            self._round_values(model, analysis)
+            training = Training(model, self.loss, trainable(model, analysis.assumptions.weights), rate=self.rate, steps=self.steps)
+            example = self._example_domains(model, analysis)
+            with Runtime(data_folder=self.data_folder, time_limit=self.time_limit) as runtime:
+                try:
+                    for watch in watches:
+                        self._find(_Task(self, watch, model, analysis, training, example, runtime))
+                except KeyboardInterrupt:
+                    self.notes.append("interrupted: findings that were not reached yet stay possible")
+            self._replay(watches, training.names)
+            self._save_tests(watches, model, analysis, training.names)
+        settled = {w.index: w.settled() for w in watches}
+        return [settled.get(index, finding) for index, finding in enumerate(analysis.findings)]
+
+    def _example_domains(self, model: Model, analysis: Analysis) -> Domains:
+        """The inputs that the loss needs, with the size of the training example's batch."""
+        sizes = dict(analysis.assumptions.sizes)
+        for number in model.graph.inputs:
+            value = model.values[number]
+            if self.batch is not None and value.shape and not isinstance(value.shape[0], int):
+                sizes[value.shape[0] or f"{value.name}:0"] = self.batch
+        declared = replace(self.declared, dimensions={name: (size, size) for name, size in sizes.items()})
+        (assumed, *_), _ = resolve(model, declared)
+        return _chosen(domains_of(model, replace(analysis, assumptions=assumed)), needed_inputs(self.proto, [self.loss]))
+
+    def _find(self, task: _Task) -> None:
+        try:
+            found = task.run()
+        except ImportError:
+            raise ConfigurationError("training needs the extra `torch`: pip install 'tensorproof[torch]'") from None
+        except (NotExecutable, CannotObserve) as reason:
+            self.notes.append(f"{task.watch.finding.node}: no system test: {reason}")
+            return
+        node = task.watch.finding.node
+        if found is None:
+            self.notes.append(f"{node}: no system test was found in {task.evaluations} evaluations")
+            return
+        self.tests[node], task.watch.point = found, {**found.inference, **found.weights}
+
+    def _save_tests(self, watches: Sequence[Watch], model: Model, analysis: Analysis, trained: Sequence[str]) -> None:
+        if self.folder is None:
+            return
+        legal = legal_specials(model, analysis)
+        for watch in watches:
+            test = self.tests.get(watch.finding.node)
+            if test is None or watch.point is None:
+                continue
+            operands, results, proto = watch.operands, watch.results, self.proto
+            if watch.in_body:
+                floating = frozenset(results) | frozenset(operands)
+                proto = watch_in_bodies(self.proto, results[0], floating, witness.FLAG) or proto
+                operands, results = (), (witness.FLAG,)
+            produced = {name for node in proto.graph.node for name in node.output}
+            shown = dict.fromkeys([self.loss, *(name for name in (*operands, *results) if name in produced)])
+            part = system_witness.overridable(prefix(proto, list(shown)), trained)
+            if not self._embedded(part):
+                continue
+            allowed = {name: special_values(legal.get(name, 0)) for name in (*operands, *results)}
+            name = Path(model.path).name if model.path else model.name
+            saved = system_witness.save(
+                self.folder, watch.finding, test, part, tuple(trained), operands, results, allowed, model_name=name
+            )
+            watch.finding = replace(watch.finding, witness=saved)
+
+
+class _Task:
+    """The search for the system test of one finding."""
+
+    def __init__(
+        self,
+        options: SystemConfirm,
+        watch: Watch,
+        model: Model,
+        analysis: Analysis,
+        training: Training,
+        example: Domains,
+        runtime: Runtime,
+    ) -> None:
+        self.watch = watch
+        self.evaluations = 0
+        self._options = options
+        self._model = model
+        self._analysis = analysis
+        self._training = training
+        self._example = example
+        self._runtime = runtime
+        self._observer = SystemObserver(runtime, options.proto, model, analysis, watch, training)
+        names = [info.name for info in options.proto.graph.output] if watch.in_body else [*watch.operands, *watch.results]
+        self._inference = _chosen(domains_of(model, analysis), needed_inputs(options.proto, names))
+        self._domains: Domains = joined(example, self._inference)
+
+    def run(self) -> SystemTest | None:
+        budget = self._options.budget
+        how: How = "samples" if budget.method == "random" else "direct"
+        found = self._search(budget)
+        if found is None and budget.method == "full" and not self._runtime.is_over:
+            how, found = "matching", self._by_matching(budget)
+        if found is None:
+            return None
+        if self._options.shrink:
+            found = shrunk(found, self._domains, self._observer.fails, budget=SHRINK_RUNS)
+        return self._test(found, how)
+
+    def _search(self, budget: Budget, first: Sequence[Point] = ()) -> Point | None:
+        def make_objective(variables: list[str]) -> Objective:
+            return SystemObjective(self._model, self.watch.finding, self.watch.node, variables, self._training)
+
+        before = self.evaluations
+
+        def advance(done: int, closest: float) -> None:
+            if self._options.search_progress is not None:
+                self._options.search_progress(self.watch.finding.node, before + done, closest)
+
+        over = lambda: self._runtime.is_over  # noqa: E731
+        search = SystemSearch(self._observer, self._domains, make_objective, budget, first=first, report=advance, is_over=over)
+        search.run()
+        self.evaluations += search.evaluations
+        return self._observer.found
+
+    def _by_matching(self, budget: Budget) -> Point | None:
+        """Weights of a unit test as the target of training; what comes near to them is improved by the search through the step."""
+        share = budget.evaluations // (2 * TARGETS)
+        for number in range(TARGETS):
+            unit = self._unit_test(replace(budget, seed=budget.seed + number, evaluations=share))
+            if unit is None:
+                continue
+            inference = {name: unit[name] for name in self._inference}
+            matching = Matching(self._training, self._example, unit, budget.seed)
+            for example in matching.examples(share):
+                point = joined(example, inference)
+                if self._observer.note(point):
+                    return point
+                found = self._search(replace(budget, evaluations=share), [point])
+                if found is not None or self._runtime.is_over:
+                    return found
+            self.evaluations += matching.evaluations
+        return None
+
+    def _unit_test(self, budget: Budget) -> Point | None:
+        """An input, and weights within their ranges, that make the node fail."""
+        watch = replace(self.watch, point=None)
+        observer = Observer(self._runtime, self._options.proto, self._model, self._analysis, watch, self._training.names)
+        ranged = domains_of(self._model, self._analysis)
+        domains = {**self._inference, **{name: ranged[name] for name in self._training.names if name in ranged}}
+
+        def make_objective(variables: list[str]) -> Objective:
+            return Objective(self._model, watch.finding, watch.node, variables)
+
+        search = Search(observer, domains, make_objective, budget, is_over=lambda: self._runtime.is_over)
+        found = search.run()
+        self.evaluations += search.evaluations
+        return found
+
+    def _test(self, point: Point, how: How) -> SystemTest:
+        feeds = self._observer.fed(point)
+        assert feeds is not None
+        training, inference = parts(point)
+        weights = {name: feeds[name] for name in self._training.names}
+        untrained = Observer(self._runtime, self._options.proto, self._model, self._analysis, replace(self.watch), ())
+        return SystemTest(
+            training,
+            inference,
+            weights,
+            self._training.loss,
+            self._training.rate,
+            self._training.steps,
+            how,
+            untrained.fails(inference),
+        )
+
+
+def _chosen(domains: Domains, names: Iterable[str]) -> Domains:
+    return {name: domains[name] for name in names if name in domains}
+
+
+def needed_inputs(proto: onnx.ModelProto, values: Sequence[str]) -> list[str]:
+    """The names of the inputs that lead to some values."""
+    produced = {name for node in proto.graph.node for name in node.output}
+    fed = [info.name for info in proto.graph.input]
+    leading = {info.name for info in prefix(proto, [name for name in values if name in produced]).graph.input}
+    return [name for name in fed if name in leading or name in values]

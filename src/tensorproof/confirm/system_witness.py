@@ -1,0 +1,1 @@
+def overridable(p,t): return p
