@@ -112,6 +112,15 @@ def test_it_needs_the_runtime_alone(tmp_path: Path) -> None:
     assert result.returncode == 0 and "happened again" in result.stdout, result.stderr
 
 
+def test_a_runtime_that_ends_the_process_has_stopped(tmp_path: Path) -> None:
+    _, script = failure("stop", tmp_path)
+    start = "def replay_here():\n"
+    assert start in script.read_text()
+    script.write_text(script.read_text().replace(start, f"{start}    import os\n    os.abort()\n"))
+    result = run(script)
+    assert result.returncode == 0 and "the process of the runtime was ended" in result.stdout, result.stdout + result.stderr
+
+
 def test_inputs_that_the_runtime_does_not_take_are_no_failure(tmp_path: Path) -> None:
     """A run that ends for another reason than the finding's own is not taken for it."""
     finding, script = failure("stop", tmp_path)

@@ -147,6 +147,7 @@ def find_witnesses(
         data_folder=prepared.data_folder,
         progress=None if progress is None else lambda done: progress("confirm", done),
         nodes=tuple(nodes),
+        is_hasty=True,
         budget=Budget(seed, evaluations, chosen),
         shrink=shrink,
         search_progress=search_progress,

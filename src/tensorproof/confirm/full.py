@@ -10,7 +10,9 @@ from tensorproof.confirm.objective import Objective
 from tensorproof.confirm.observer import CannotObserve, Observer
 from tensorproof.confirm.observing import Domains, Watch
 from tensorproof.confirm.quick import QuickConfirm
+from tensorproof.confirm.sampling import Point
 from tensorproof.confirm.search import Budget, Search
+from tensorproof.confirm.shrink import Shrinker
 from tensorproof.execute.meaning import NotExecutable
 from tensorproof.execute.runtime import Runtime
 from tensorproof.graph import Model
@@ -33,14 +35,19 @@ class FullConfirm(QuickConfirm):
     efforts: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
 
     def _look_further(
-        self, watches: Sequence[Watch], model: Model, analysis: Analysis, domains: Domains, free: Sequence[str]
+        self,
+        runtime: Runtime,
+        watches: Sequence[Watch],
+        model: Model,
+        analysis: Analysis,
+        domains: Domains,
+        free: Sequence[str],
     ) -> None:
-        with Runtime(data_folder=self.data_folder, time_limit=self.time_limit) as runtime:
-            try:
-                for watch in watches:
-                    self._confirm(watch, runtime, model, analysis, domains, free)
-            except KeyboardInterrupt:
-                self.notes.append("interrupted: findings that were not reached yet stay possible")
+        try:
+            for watch in watches:
+                self._confirm(watch, runtime, model, analysis, domains, free)
+        except KeyboardInterrupt:
+            self.notes.append("interrupted: findings that were not reached yet stay possible")
 
     def _confirm(
         self, watch: Watch, runtime: Runtime, model: Model, analysis: Analysis, domains: Domains, free: Sequence[str]
@@ -50,7 +57,7 @@ class FullConfirm(QuickConfirm):
             if watch.point is None and watch.finding.rule.sought is not None:
                 self._seek(observer, model, domains, runtime)
             if watch.point is not None and self.shrink:
-                watch.point = self._shrunk(observer, domains)
+                self._make_plain(observer, watch.point, domains)
         except CannotObserve as reason:
             self.notes.append(f"{watch.finding.node}: {reason}")
 
@@ -75,3 +82,11 @@ class FullConfirm(QuickConfirm):
             self.notes.append(f"{node} was searched by samples alone: {reason}")
             search.run_samples()
         self.efforts[node] = search.evaluations, observer.runs
+
+    def _make_plain(self, observer: Observer, point: Point, domains: Domains) -> None:
+        shrinker = Shrinker(point, domains, observer.fails, budget=SHRINK_RUNS)
+        try:
+            shrinker.run()
+        finally:
+            # Whatever ended it, the best point so far fails.
+            observer.watch.point = shrinker.best

@@ -17,13 +17,13 @@ import numpy.typing as npt
 
 from tensorproof.checking import Analysis
 from tensorproof.confirm import witness
+from tensorproof.confirm.observer import CannotObserve, Observer
 from tensorproof.confirm.observing import (
     Domains,
     Watch,
     can_be_fed,
     constants_of,
     domains_of,
-    is_floating,
     legal_specials,
     look,
     not_finite,
@@ -32,9 +32,9 @@ from tensorproof.confirm.observing import (
 )
 from tensorproof.confirm.sampling import Point, points
 from tensorproof.confirm.witness import FLAG
-from tensorproof.execute.bodies import watch_in_bodies
 from tensorproof.execute.instrument import instrumented, prefix, rounded
-from tensorproof.execute.worker import Worker, WorkerDied, WorkerError
+from tensorproof.execute.runtime import Runtime
+from tensorproof.execute.worker import WorkerDied, WorkerError
 from tensorproof.findings import Finding
 from tensorproof.frontends.onnx_tensor import Tensors
 from tensorproof.graph import ABSENT, Model
@@ -62,6 +62,8 @@ class QuickConfirm:
     progress: Callable[[int], None] | None = None
     #: Names or patterns of the nodes that are tried; all, if there is none.
     nodes: tuple[str, ...] = ()
+    #: Whether samples end with the first one that fails; else all of them are run, for what they reach.
+    is_hasty: bool = False
     notes: list[str] = field(default_factory=list[str])
 
     def __call__(self, model: Model, analysis: Analysis) -> Iterable[Finding]:
@@ -75,11 +77,12 @@ class QuickConfirm:
             free = tuple(model.name_of(n) for n in analysis.assumptions.weights)
             legal = legal_specials(model, analysis)
             known = constants_of(model, watches)
-            for group in _slices([w for w in watches if not w.in_body], model, analysis):
-                self._observe(group, domains, free, legal, known)
-            self._observe_bodies(watches, model, analysis, domains, free)
-            self._look_further(watches, model, analysis, domains, free)
-            self._replay(watches, free)
+            with Runtime(data_folder=self.data_folder, time_limit=self.time_limit) as runtime:
+                for group in _slices([w for w in watches if not w.in_body], model, analysis):
+                    self._observe(runtime, group, domains, free, legal, known)
+                self._observe_bodies(runtime, watches, model, analysis, domains, free)
+                self._look_further(runtime, watches, model, analysis, domains, free)
+                self._replay(runtime, watches, free)
             self._save(watches, free, legal, Path(model.path).name if model.path else model.name)
         settled = {w.index: w.settled() for w in watches}
         return [settled.get(index, finding) for index, finding in enumerate(analysis.findings)]
@@ -88,7 +91,13 @@ class QuickConfirm:
         return not self.nodes or any(fnmatchcase(watch.finding.node, pattern) for pattern in self.nodes)
 
     def _look_further(
-        self, watches: Sequence[Watch], model: Model, analysis: Analysis, domains: Domains, free: Sequence[str]
+        self,
+        runtime: Runtime,
+        watches: Sequence[Watch],
+        model: Model,
+        analysis: Analysis,
+        domains: Domains,
+        free: Sequence[str],
     ) -> None:
         """What a search that is not quick does about findings that no sample confirmed."""
 
@@ -109,6 +118,7 @@ class QuickConfirm:
 
     def _observe(
         self,
+        runtime: Runtime,
         group: Sequence[Watch],
         domains: Domains,
         free: Sequence[str],
@@ -123,16 +133,16 @@ class QuickConfirm:
                 for watch in group:
                     _note(watch, {**known, **point}, legal, point)
             return
-        model = prefix(self.proto, names, free)
+        session = runtime.session(prefix(self.proto, names, free))
         try:
-            with Worker(time_limit=self.time_limit) as worker:
-                handle = worker.load(model.SerializeToString(), self.data_folder)
-                for count, point in enumerate(points(self.seed, domains, self.runs)):
-                    values = {**known, **point, **dict(zip(names, worker.run(handle, point)))}
-                    for watch in group:
-                        _note(watch, values, legal, point)
-                    if self.progress is not None:
-                        self.progress(count + 1)
+            for count, point in enumerate(points(self.seed, domains, self.runs)):
+                values = {**known, **point, **dict(zip(names, session.run(point)))}
+                for watch in group:
+                    _note(watch, values, legal, point)
+                if self.progress is not None:
+                    self.progress(count + 1)
+                if self.is_hasty and all(watch.point is not None for watch in group):
+                    break
         except WorkerDied as death:
             self.notes.append(f"confirmation was cut short: {death}")
         except WorkerError as refusal:
@@ -140,6 +150,7 @@ class QuickConfirm:
 
     def _observe_bodies(
         self,
+        runtime: Runtime,
         watches: Sequence[Watch],
         model: Model,
         analysis: Analysis,
@@ -148,54 +159,30 @@ class QuickConfirm:
     ) -> None:
         """Findings inside the bodies of If, Loop and Scan: one flag each, led out of the body."""
         for watch in watches:
-            if not watch.in_body or not watch.results:
+            if not watch.in_body:
                 continue
-            numbers = (*watch.node.inputs, *watch.node.outputs)
-            floating = frozenset(model.name_of(n) for n in numbers if n != ABSENT and is_floating(analysis, n))
-            flagged = watch_in_bodies(self.proto, watch.results[0], floating, FLAG)
-            if flagged is None or watch.results[0] not in floating:
-                continue
-            part = prefix(flagged, [FLAG], free)
             try:
-                with Worker(time_limit=self.time_limit) as worker:
-                    handle = worker.load(part.SerializeToString(), self.data_folder)
-                    for point in points(self.seed, domains, self.runs):
-                        if worker.run(handle, point)[0].any():
-                            watch.point, watch.part = point, part
-                            break
-            except WorkerDied as death:
-                self.notes.append(f"confirmation was cut short: {death}")
-            except WorkerError as refusal:
-                self.notes.append(f"not confirmed, ONNX Runtime refuses the model: {refusal}")
+                observer = Observer(runtime, self.proto, model, analysis, watch, free)
+                any(observer.note(point) for point in points(self.seed, domains, self.runs))
+            except CannotObserve as reason:
+                self.notes.append(f"{watch.finding.node}: {reason}")
 
-    def _replay(self, watches: Sequence[Watch], free: Sequence[str]) -> None:
+    def _replay(self, runtime: Runtime, watches: Sequence[Watch], free: Sequence[str]) -> None:
         """Where does the bad value go? The unmodified model is run on each witness."""
         failed = [w for w in watches if w.point is not None]
         if not failed:
             return
-        outputs = [info.name for info in self.proto.graph.output]
-        model = instrumented(self.proto, outputs, free)
-        data = model.SerializeToString()
-        worker: Worker | None = None
-        handle = 0
+        session = runtime.session(instrumented(self.proto, [info.name for info in self.proto.graph.output], free))
         for watch in failed:
             assert watch.point is not None
             try:
-                if worker is None:
-                    worker = Worker(time_limit=self.time_limit)
-                    handle = worker.load(data, self.data_folder)
-                watch.reaches = "output" if any(map(not_finite, worker.run(handle, watch.point))) else "nowhere"
+                watch.reaches = "output" if any(map(not_finite, session.run(watch.point))) else "nowhere"
                 if witness.SEEN_AT.get(watch.finding.rule.code) == "stop":
                     # The runtime went on: whatever the divisor was, this run did not fail.
                     watch.point = watch.reaches = None
             except (WorkerDied, WorkerError):
                 # The model itself stops on this input: nothing could reach the user more surely.
                 watch.reaches = "output"
-                if worker is not None:
-                    worker.close()
-                worker = None
-        if worker is not None:
-            worker.close()
 
     def _save(self, watches: Sequence[Watch], free: Sequence[str], legal: Mapping[str, int], model_name: str) -> None:
         if self.folder is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from tensorproof.errors import ConfigurationError
 from tensorproof.execute.torch_graph import TorchGraph
 from tensorproof.formats import FLOAT32, FLOAT64, Format
+from tensorproof.frontends.onnx_file import load
 from tensorproof.graph import ABSENT, Model
 
 if TYPE_CHECKING:
@@ -101,6 +103,16 @@ class Training:
         if not create_graph and not all(bool(torch.isfinite(value).all()) for value in (loss, *stepped.values())):
             raise TrainingFailed
         return stepped if create_graph else {n: value.detach() for n, value in stepped.items()}
+
+
+def trained_weights(
+    path: str | Path, loss: str, weights: Sequence[str], example: Arrays, *, rate: float, steps: int
+) -> dict[str, npt.NDArray[Any]]:
+    """The weights of an ONNX file after training on an example, by name."""
+    model = load(path)
+    numbers = {model.name_of(n): n for n in model.weights}
+    trained = Training(model, loss, [numbers[name] for name in weights if name in numbers], rate=rate, steps=steps)
+    return trained.trained(example)
 
 
 def trainable(model: Model, ranged: Mapping[int, Any]) -> tuple[int, ...]:

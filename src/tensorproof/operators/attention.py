@@ -99,12 +99,18 @@ def tri_state(format: Format, shape: Shape, grid: Grid, may: npt.NDArray[np.bool
 
 
 def padded(mask: Range, total: Size) -> Range:
-    """A mask with fewer keys than there are: those that are missing are masked."""
+    """A mask with fewer keys than there are: those that are missing are masked (ONNX Attention-23).
+
+    By the same text a mask broadcasts: one column may stand for all keys, too.
+    """
     size = shape_of(mask)[-1]
-    if not isinstance(size, int) or not isinstance(total, int) or size >= total or size == 1:
+    if not isinstance(size, int) or not isinstance(total, int) or size >= total:
         return mask
     shape = (*shape_of(mask)[:-1], total - size)
     missing = Range.uniform(shape, mask.format, np.inf, -np.inf, NEGATIVE_INFINITY)
+    if size == 1:
+        special = mask.special | np.uint8(NEGATIVE_INFINITY)
+        missing = Range(mask.format, shape, (*mask.grid[:-1], None), mask.low, mask.high, special)
     return concatenate((mask, missing), mask.rank - 1)
 
 
@@ -540,6 +546,7 @@ def _added(run: Run, q: Tensor, k: Tensor, offset: int, mask: Tensor | None, len
     bias: Tensor | None = None
     if mask is not None:
         bias = run.passing(masking(run, mask, -np.inf, q), mask) if run.format(3, mask) == "bool" else mask
+        # The reference evaluator pads a single column, too, rather than broadcasting it.
         bias = run.torch.nn.functional.pad(bias, (0, max(k.shape[2] - mask.shape[-1], 0)), value=-np.inf)
     visible = _in_band(run, q.shape[2], k.shape[2], offset, lengths)
     if visible is None:

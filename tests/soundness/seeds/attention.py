@@ -43,6 +43,8 @@ def _attention() -> list[Seed]:
             add(f"mask-{name}-{causal}", [q, k, v, mask], {"is_causal": causal}, vary=[0, 1, 2])
             add(f"mask-{name}-{causal}-24", [q, k, v, mask], {"is_causal": causal}, vary=[0, 1, 2], opset=24, oracle="runtime")
     add("mask-short", [q, k, v, _mask(2, 2)], {}, vary=[0, 1, 2])
+    for name, column in (("bool", np.ones((2, 1), np.bool_)), ("float", np.zeros((2, 1), np.float32))):
+        add(f"mask-column-{name}", [q, k, v, column], {}, vary=[0, 1, 2])
     add("mask-open", [q, k, v, _mask(1, 2, 2, 3)], {}, vary=[0, 1, 2, 3])
     for left, right in ((1, -1), (-1, 0), (0, 1), (1, 1)):
         add(f"window-{left}-{right}", [q, k, v], {"left_window_size": left, "right_window_size": right})
