@@ -17,6 +17,7 @@ BUDGETS = {
     "defects": 60,
     "checking": 60,
     "confirm": 120,
+    "meanings": 90,
     "control flow": 120,
     "recurrent": 90,
     "refinement": 300,

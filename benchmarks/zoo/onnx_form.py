@@ -15,7 +15,7 @@ from benchmarks.zoo.builder import Recording, Step
 OPSET = 18
 _PRODUCER = "tensorproof zoo"
 
-#: Operators whose parameters are attributes in ONNX under other names, or none at all; the others are written below.
+#: Parameters that are attributes in ONNX as they stand, and their names there; the others depend on the operator.
 _ATTRIBUTES = {"axis": "axis", "order": "perm"}
 
 

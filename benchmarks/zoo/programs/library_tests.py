@@ -20,8 +20,10 @@ _ANY = "the operand is the input itself, which may be 0 or negative"
 
 def entries() -> Iterator[Entry]:
     fork, geometric = "Pytorch_Geometric_Fork", "Pytorch_Geometric"
-    clamped = Repair("upstream has the exponential, of logarithms of variances that are at most 10",
-                     partial(_divergence, function="exp", highest=10.0))  # fmt: skip
+    clamped = Repair(
+        "upstream has the exponential, of logarithms of variances that are at most 10",
+        partial(_divergence, function="exp", highest=10.0),
+    )
     mutated, original = partial(_divergence, function="log"), partial(_divergence, function="exp")
     bugs = (Bug("4", "Log", "divergence/variance", _ANY),)
     yield Entry("4", 4, fork, "pytorch", FAMILY, mutated, None, bugs, clamped, "the input starts with a negative number")

@@ -67,8 +67,10 @@ def _on_digits() -> Iterator[Entry]:
         describe = partial(_digits, **how)
         return Entry(name, program, project, "tensorflow", ON_DIGITS, describe, optimiser, (softmax_bug(name),), repair, "", notes)
 
-    upstream = Repair("1e-8 is added inside the logarithm, and the loss is averaged over the batch",
-                      partial(_digits, mean=True, logarithm=log_of_softmax(shifted(1e-8))))  # fmt: skip
+    upstream = Repair(
+        "1e-8 is added inside the logarithm, and the loss is averaged over the batch",
+        partial(_digits, mean=True, logarithm=log_of_softmax(shifted(1e-8))),
+    )
     yield entry("3", "GitHub-IPS-9", Optimiser("Adam", 0.005), mean=False, repair=upstream)
     slower = "upstream lowered the learning rate from 0.01, which does not remove the defect"
     yield entry("10", "StackOverFlow-14", Optimiser("SGD", 0.005), batch=205, mean=False, note=slower)

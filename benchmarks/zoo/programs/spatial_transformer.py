@@ -48,9 +48,9 @@ def _describe(b: Builder, *, mean: bool, logarithm: Change) -> None:
         t = b.tanh(dense(b, x, "loc1", 20, zeros(), bias))
     t = dropout(b, t, keep, "localisation_dropout")
     with b.scope("localisation"):
-        map = b.tanh(dense(b, t, "loc2", 6, zeros(), constant(1.0, 0.0, 0.0, 0.0, 1.0, 0.0)))
+        affine = b.tanh(dense(b, t, "loc2", 6, zeros(), constant(1.0, 0.0, 0.0, 0.0, 1.0, 0.0)))
     with b.scope("sampling"):
-        image = _sampled(b, x, b.reshape(map, [_BATCH, 2, 3]))
+        image = _sampled(b, x, b.reshape(affine, [_BATCH, 2, 3]))
     for name in ("conv1", "conv2"):
         kernel = b.weight(f"W_{name}", [16, image.shape[1], 3, 3], zeros())
         image = b.relu(b.conv2d(image, kernel, stride=2) + b.weight(f"b_{name}", [16, 1, 1], bias))

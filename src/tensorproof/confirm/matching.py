@@ -63,10 +63,10 @@ class Matching:
             )
 
             def closure() -> float:
-                optimiser.zero_grad()
                 distance = self._distance({**self._tensors(start), **self._inside(variables)})
-                distance.backward()  # pyright: ignore[reportUnknownMemberType]
-                return float(distance)
+                for variable, slope in zip(variables.values(), torch.autograd.grad(distance, list(variables.values()))):
+                    variable.grad = slope.contiguous()
+                return float(distance.detach())
 
             if variables:
                 optimiser.step(closure)  # pyright: ignore[reportUnknownMemberType]

@@ -23,14 +23,13 @@ from tensorproof.confirm.objective import Objective
 from tensorproof.confirm.observer import CannotObserve, Observer
 from tensorproof.confirm.observing import Domains, Watch, can_be_fed, domains_of, legal_specials, special_values, watches_of
 from tensorproof.confirm.quick import QuickConfirm
-from tensorproof.confirm.sampling import Point
+from tensorproof.confirm.sampling import Point, points
 from tensorproof.confirm.search import Budget, Search, checked_method
 from tensorproof.confirm.shrink import shrunk
 from tensorproof.confirm.system_objective import SystemObjective, joined, parts
 from tensorproof.confirm.system_search import SystemObserver, SystemSearch
 from tensorproof.confirm.training import Training, trainable
 from tensorproof.errors import ConfigurationError
-from tensorproof.execute.bodies import watch_in_bodies
 from tensorproof.execute.instrument import prefix
 from tensorproof.execute.meaning import NotExecutable
 from tensorproof.execute.runtime import Runtime
@@ -47,7 +46,7 @@ How = Literal["direct", "matching", "samples"]
 
 #: Replays that go into making a system test plain: each of them trains.
 SHRINK_RUNS = 60
-#: Unit tests whose weights are tried as targets of training, and the share of the evaluations that finding one may take.
+#: Unit tests whose weights are tried as targets of training.
 TARGETS = 2
 
 
@@ -127,7 +126,7 @@ class SystemConfirm(QuickConfirm):
     tests: dict[str, SystemTest] = field(default_factory=dict[str, SystemTest])
 
     def __call__(self, model: Model, analysis: Analysis) -> Iterable[Finding]:
-        watches = [w for w in watches_of(model, analysis) if self._is_chosen(w) and w.finding.rule.sought is not None]
+        watches = [w for w in watches_of(model, analysis) if self._is_chosen(w) and _can_be_trained_into(w)]
         unfed = [model.name_of(n) for n in model.graph.inputs if not can_be_fed(model, n, analysis)]
         if watches and unfed:
             self.notes.append(f"no system test: input {unfed[0]!r} has no declared shape, or is not a tensor")
@@ -141,8 +140,8 @@ class SystemConfirm(QuickConfirm):
                         self._find(_Task(self, watch, model, analysis, training, example, runtime))
                 except KeyboardInterrupt:
                     self.notes.append("interrupted: findings that were not reached yet stay possible")
-            self._replay(watches, training.names)
-            self._save_tests(watches, model, analysis, training.names)
+                self._replay(runtime, watches, training.names)
+            self._save_tests(watches, model, analysis)
         settled = {w.index: w.settled() for w in watches}
         return [settled.get(index, finding) for index, finding in enumerate(analysis.findings)]
 
@@ -169,30 +168,32 @@ class SystemConfirm(QuickConfirm):
         if found is None:
             self.notes.append(f"{node}: no system test was found in {task.evaluations} evaluations")
             return
-        self.tests[node], task.watch.point = found, {**found.inference, **found.weights}
+        self.tests[node], task.watch.point = found, {**task.other_inputs(), **found.inference, **found.weights}
 
-    def _save_tests(self, watches: Sequence[Watch], model: Model, analysis: Analysis, trained: Sequence[str]) -> None:
+    def _save_tests(self, watches: Sequence[Watch], model: Model, analysis: Analysis) -> None:
         if self.folder is None:
             return
         legal = legal_specials(model, analysis)
+        name = Path(model.path).name if model.path else model.name
         for watch in watches:
             test = self.tests.get(watch.finding.node)
             if test is None or watch.point is None:
                 continue
-            operands, results, proto = watch.operands, watch.results, self.proto
-            if watch.in_body:
-                floating = frozenset(results) | frozenset(operands)
-                proto = watch_in_bodies(self.proto, results[0], floating, witness.FLAG) or proto
-                operands, results = (), (witness.FLAG,)
-            produced = {name for node in proto.graph.node for name in node.output}
-            shown = dict.fromkeys([self.loss, *(name for name in (*operands, *results) if name in produced)])
-            part = system_witness.overridable(prefix(proto, list(shown)), trained)
-            if not self._embedded(part):
+            if any(array.dtype.kind in "VO" for array in (*test.training.values(), *test.inference.values())):
+                self.notes.append(f"{watch.finding.node}: its system test has inputs in a format that numpy files do not hold")
                 continue
-            allowed = {name: special_values(legal.get(name, 0)) for name in (*operands, *results)}
-            name = Path(model.path).name if model.path else model.name
+            leading = prefix(self.proto, [self.loss])
+            trained = {tensor.name for tensor in leading.graph.initializer} & set(test.weights)
+            showing = watch.part
+            if showing is None:
+                produced = {value for node in self.proto.graph.node for value in node.output}
+                showing = prefix(self.proto, [v for v in (*watch.operands, *watch.results) if v in produced], trained)
+            if not all(map(self._embedded, (leading, showing))):
+                continue
+            operands, results = ((), (witness.FLAG,)) if watch.in_body else (watch.operands, watch.results)
+            allowed = {value: special_values(legal.get(value, 0)) for value in (*operands, *results)}
             saved = system_witness.save(
-                self.folder, watch.finding, test, part, tuple(trained), operands, results, allowed, model_name=name
+                self.folder, watch.finding, test, (leading, showing), operands, results, allowed, model_name=name
             )
             watch.finding = replace(watch.finding, witness=saved)
 
@@ -235,6 +236,12 @@ class _Task:
             found = shrunk(found, self._domains, self._observer.fails, budget=SHRINK_RUNS)
         return self._test(found, how)
 
+    def other_inputs(self) -> Point:
+        """A value for each input that the node does not need, such as labels: a run of the whole model needs them."""
+        every = domains_of(self._model, self._analysis)
+        names = {self._model.name_of(n) for n in self._model.graph.inputs} - set(self._inference)
+        return next(points(self._options.budget.seed, _chosen(every, sorted(names)), 1))
+
     def _search(self, budget: Budget, first: Sequence[Point] = ()) -> Point | None:
         def make_objective(variables: list[str]) -> Objective:
             return SystemObjective(self._model, self.watch.finding, self.watch.node, variables, self._training)
@@ -245,29 +252,34 @@ class _Task:
             if self._options.search_progress is not None:
                 self._options.search_progress(self.watch.finding.node, before + done, closest)
 
-        over = lambda: self._runtime.is_over  # noqa: E731
-        search = SystemSearch(self._observer, self._domains, make_objective, budget, first=first, report=advance, is_over=over)
+        search = SystemSearch(
+            self._observer,
+            self._domains,
+            make_objective,
+            budget,
+            first=first,
+            report=advance,
+            is_over=lambda: self._runtime.is_over,
+        )
         search.run()
         self.evaluations += search.evaluations
         return self._observer.found
 
     def _by_matching(self, budget: Budget) -> Point | None:
         """Weights of a unit test as the target of training; what comes near to them is improved by the search through the step."""
-        share = budget.evaluations // (2 * TARGETS)
+        share = budget.evaluations // (3 * TARGETS)
         for number in range(TARGETS):
             unit = self._unit_test(replace(budget, seed=budget.seed + number, evaluations=share))
             if unit is None:
                 continue
             inference = {name: unit[name] for name in self._inference}
             matching = Matching(self._training, self._example, unit, budget.seed)
-            for example in matching.examples(share):
-                point = joined(example, inference)
-                if self._observer.note(point):
-                    return point
-                found = self._search(replace(budget, evaluations=share), [point])
-                if found is not None or self._runtime.is_over:
-                    return found
+            matched = [joined(example, inference) for example in matching.examples(share)]
             self.evaluations += matching.evaluations
+            if any(self._observer.note(point) for point in matched) or self._runtime.is_over:
+                return self._observer.found
+            if self._search(replace(budget, evaluations=share), matched) is not None:
+                return self._observer.found
         return None
 
     def _unit_test(self, budget: Budget) -> Point | None:
@@ -301,6 +313,12 @@ class _Task:
             how,
             untrained.fails(inference),
         )
+
+
+def _can_be_trained_into(watch: Watch) -> bool:
+    """Whether a search may lead to the failure. Divisors that are integers do not depend on weights."""
+    rule = watch.finding.rule
+    return rule.sought is not None and witness.SEEN_AT.get(rule.code) != "stop"
 
 
 def _chosen(domains: Domains, names: Iterable[str]) -> Domains:
