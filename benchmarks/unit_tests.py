@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import resource
 import statistics
 import sys
@@ -47,7 +48,9 @@ def run(entry: Entry, bug: Bug, method: str, seeds: Sequence[int]) -> Row:
     declared = entry.declarations()
     for seed in seeds:
         started = cpu_seconds()
-        report = tensorproof.find_witnesses(model, ranges=declared.domains, nodes=[bug.node], seed=seed, method=method, shrink=False)
+        report = tensorproof.find_witnesses(
+            model, ranges=declared.domains, nodes=[bug.node], seed=seed, method=method, shrink=False
+        )
         seconds.append(cpu_seconds() - started)
         if any(f.node == bug.node for f in report.confirmed):
             found += 1
@@ -63,40 +66,40 @@ def _reason(report: Report, bug: Bug) -> str:
     return "not flagged"
 
 
-def main() -> None:
-    """The table of all forward bugs; an argument limits it to entries with these ids, `--seeds N` to fewer seeds."""
-    arguments = sys.argv[1:]
-    seeds = SEEDS
-    if "--seeds" in arguments:
-        place = arguments.index("--seeds")
-        seeds = int(arguments[place + 1])
-        del arguments[place : place + 2]
+def main(arguments: Sequence[str] = ()) -> None:
+    """The table of all forward bugs, or of those of the entries with the given ids."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.unit_tests")
+    parser.add_argument("ids", nargs="*", help="entries of the zoo (all by default)")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--methods", type=lambda text: text.split(","), default=METHODS)
+    options = parser.parse_args(arguments)
+    methods, seeds = options.methods, options.seeds
     console = Console(width=150)
     table = Table(title=f"unit tests confirmed in ONNX Runtime, of {seeds} seeds, and CPU seconds per run")
-    for column in ("entry", "bug", "operator", "nodes", *(f"{method}" for method in METHODS), *(f"{m} s" for m in METHODS)):
-        table.add_column(column, justify="right" if column not in ("entry", "operator") else "left")
-    totals = dict.fromkeys(METHODS, 0)
+    for column in ("entry", "bug", "operator", "nodes", *methods, *(f"{method} s" for method in methods)):
+        table.add_column(column, justify="left" if column in ("entry", "operator") else "right")
+    totals = dict.fromkeys(methods, 0)
     small: list[float] = []
-    cases = [(e, b) for e in programs() for b in e.bugs if b.is_forward and (not arguments or e.id in arguments)]
+    cases = [(e, b) for e in programs() for b in e.bugs if b.is_forward and (not options.ids or e.id in options.ids)]
     for entry, bug in cases:
-        rows = {method: run(entry, bug, method, range(seeds)) for method in METHODS}
+        rows = {method: run(entry, bug, method, range(seeds)) for method in methods}
         for method, row in rows.items():
             totals[method] += row.found
-        if rows["full"].nodes < SMALL:
-            small.extend(rows["full"].seconds)
+        first = rows[methods[0]]
+        if first.nodes < SMALL:
+            small.extend(first.seconds)
         numbers = [f"{row.found}/{seeds}" for row in rows.values()]
         times = [f"{statistics.mean(row.seconds):.2f}" for row in rows.values()]
-        style = None if rows["full"].found == seeds else "bold red"
-        table.add_row(entry.id, bug.letter, bug.operator, str(rows["full"].nodes), *numbers, *times, style=style)
+        style = None if first.found == seeds else "bold red"
+        table.add_row(entry.id, bug.letter, bug.operator, str(first.nodes), *numbers, *times, style=style)
         console.print(f"{entry.id} {bug.letter}: {', '.join(numbers)}, {', '.join(times)} s", style="dim", highlight=False)
-        for reason in rows["full"].reasons:
+        for reason in first.reasons:
             console.print(f"{entry.id} {bug.letter}: {reason}", highlight=False)
     console.print(table)
-    runs = seeds * len(cases)
-    sums = ", ".join(f"{method} {totals[method]}/{runs}" for method in METHODS)
-    mean = f"; {statistics.mean(small):.2f} s CPU per run on networks of fewer than {SMALL} nodes" if small else ""
+    sums = ", ".join(f"{method} {totals[method]}/{seeds * len(cases)}" for method in methods)
+    mean = f"; {methods[0]}: {statistics.mean(small):.2f} s CPU per run on networks of fewer than {SMALL} nodes" if small else ""
     console.print(f"{len({e.id for e, _ in cases})} programs, {len(cases)} bugs: {sums}{mean}", highlight=False)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -32,7 +32,7 @@ _FAMILIES = (
 
 def programs() -> tuple[Entry, ...]:
     """All entries, in the order of GRIST's numbers."""
-    modules = [importlib.import_module(f"benchmarks.zoo.programs.{family}") for family in _FAMILIES]
+    modules = [importlib.import_module(f"benchmarks.zoo.families.{family}") for family in _FAMILIES]
     return tuple(sorted((entry for module in modules for entry in module.entries()), key=lambda entry: (entry.program, entry.id)))
 
 

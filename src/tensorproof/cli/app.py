@@ -115,6 +115,75 @@ def check(
 
 
 @app.command()
+def confirm(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.", show_default=False)],
+    nodes: Annotated[
+        list[str] | None, typer.Option("--node", metavar="NAME", help="Only findings at this node (or pattern). Repeatable.")
+    ] = None,
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option("--range", metavar="NAME=LOW:HIGH", help="Range of an input (or weight); `*` for all. Repeatable."),
+    ] = None,
+    ranges_file: Annotated[Path | None, typer.Option("--ranges", metavar="FILE", help='JSON: {"name": [low, high]}.')] = None,
+    samples: Annotated[
+        Path | None, typer.Option("--samples", metavar="FILE", help="Ranges learned from the arrays of an .npz file.")
+    ] = None,
+    dims: Annotated[
+        list[str] | None,
+        typer.Option("--dim", metavar="NAME=SIZE", help="Size of a symbolic dimension, or LOW:HIGH. Repeatable."),
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="fixed (as in the file), init, ranum, debar, or LOW:HIGH.", show_default="fixed")
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="What if the model ran in float16, bfloat16, ...?")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The runtime whose arithmetic is assumed.", show_default="onnxruntime-cpu")
+    ] = None,
+    effort: Annotated[
+        int | None, typer.Option(metavar="0..3", help="How far to refine what is not proven at once.", show_default="1")
+    ] = None,
+    method: Annotated[str, typer.Option(help="full, gradient (one descent) or random (samples alone).")] = "full",
+    evaluations: Annotated[int, typer.Option(metavar="N", help="Evaluations that the search of one finding may take.")] = 600,
+    budget: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of all searches.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the search.", show_default="0")] = None,
+    no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Keep failing inputs as they were found.")] = False,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where failing inputs and their tests are saved.")] = Path(
+        "tensorproof-witnesses"
+    ),
+    format: Annotated[str, typer.Option("--format", help="terminal, json, sarif, github or junit.")] = "terminal",
+    output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write the report to a file.")] = None,
+    fail_on: Annotated[str | None, typer.Option(help="confirmed, possible, incomplete or never.", show_default="confirmed")] = None,
+    source_root: Annotated[Path | None, typer.Option(metavar="DIR", help="Source excerpts are shown from files under it.")] = None,
+) -> None:
+    """Search a failing input for every possible finding, and save it as a test that fails in ONNX Runtime."""
+    from tensorproof.cli.confirm import ConfirmOptions, run_confirm
+
+    options = ConfirmOptions(
+        model=model,
+        nodes=tuple(nodes or ()),
+        ranges=tuple(ranges or ()),
+        ranges_file=ranges_file,
+        samples=samples,
+        dims=tuple(dims or ()),
+        weights=weights,
+        precision=precision,
+        target=target,
+        effort=effort,
+        method=method,
+        evaluations=evaluations,
+        budget=budget,
+        seed=seed,
+        shrink=not no_shrink,
+        out=out,
+        format=format,
+        output=output,
+        fail_on=fail_on,
+        source_root=source_root,
+    )
+    raise typer.Exit(run_confirm(options))
+
+
+@app.command()
 def explain(
     code: Annotated[str, typer.Argument(help="A rule's code or name; `all` lists them.", show_default=False)],
 ) -> None:

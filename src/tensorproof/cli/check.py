@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,34 +79,37 @@ def run_check(options: CheckOptions) -> int:
         for entry in stale_entries(checked, baseline):
             print(f"tensorproof: baseline entry {entry.identity!a} of {entry.model!a} is gone", file=sys.stderr)
         reports = [apply_baseline(report, baseline) for report in reports]
-    text = _rendered(reports, options)
-    if options.output is not None:
-        write_text(options.output, text if text.endswith("\n") else text + "\n")
-    else:
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
-        sys.stdout.flush()
+    put_out(reports, options.format, options.output, options.source_root)
     return 1 if any(report.fails(fail_on) for report in reports) else 0
 
 
-def _rendered(reports: list[Report], options: CheckOptions) -> str:
-    """The text of the report; the terminal's own gets its width and colour where somebody looks."""
-    if options.format == "terminal" and options.output is None and sys.stdout.isatty():
-        return terminal.render(
-            reports,
-            source_root=options.source_root,
-            width=min(shutil.get_terminal_size().columns, 120),
-            colour="NO_COLOR" not in os.environ,
-        )
-    return find_format(options.format)(reports, source_root=options.source_root)
+def put_out(reports: list[Report], format: str, output: Path | None, source_root: Path | None) -> None:
+    """Write the report where it belongs; the terminal's own gets its width and colour where somebody looks."""
+    if format == "terminal" and output is None and sys.stdout.isatty():
+        width, colour = min(shutil.get_terminal_size().columns, 120), "NO_COLOR" not in os.environ
+        text = terminal.render(reports, source_root=source_root, width=width, colour=colour)
+    else:
+        text = find_format(format)(reports, source_root=source_root)
+    text = text if text.endswith("\n") else text + "\n"
+    if output is not None:
+        write_text(output, text)
+    else:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def declared_domains(ranges: Sequence[str], ranges_file: Path | None, configuration: Configuration) -> dict[str, Domain]:
+    """The ranges of the configuration, of a file and of the command line; each overrides those before it."""
+    domains: dict[str, Domain] = dict(configuration.ranges)
+    if ranges_file is not None:
+        domains |= read_ranges_file(ranges_file)
+    return domains | dict(map(parse_range_option, ranges))
 
 
 def _check_one(
     path: Path, options: CheckOptions, configuration: Configuration, progress: Callable[[str, int], None] | None
 ) -> Report:
-    domains: dict[str, Domain] = dict(configuration.ranges)
-    if options.ranges_file is not None:
-        domains |= read_ranges_file(options.ranges_file)
-    domains |= dict(map(parse_range_option, options.ranges))
+    domains = declared_domains(options.ranges, options.ranges_file, configuration)
     sizes = dict(configuration.dims) | dict(map(parse_dimension_option, options.dims))
     report = check(
         path,

@@ -14,26 +14,48 @@ INTERVAL_SECONDS = 0.2
 @contextmanager
 def shown_progress(name: str) -> Generator[Callable[[str, int], None] | None]:
     """A callback `(stage, done)`; it writes one line that is overwritten, and clears it at the end."""
+    with _line(name) as show:
+        yield None if show is None else lambda stage, done: show(f"{stage}, {done} {'runs' if stage == 'confirm' else 'nodes'}")
+
+
+@contextmanager
+def shown_search(name: str) -> Generator[tuple[Callable[[str, int], None] | None, Callable[[str, int, float], None] | None]]:
+    """The same callback, and one of `(node, evaluations, smallest objective)` for searches."""
+    with _line(name) as show:
+        if show is None:
+            yield None, None
+            return
+        yield (
+            lambda stage, done: show(f"{stage}, {done} {'runs' if stage == 'confirm' else 'nodes'}"),
+            lambda node, done, closest: show(f"{_printable(node)}: {done} evaluations, distance {closest:.3g}"),
+        )
+
+
+@contextmanager
+def _line(name: str) -> Generator[Callable[[str], None] | None]:
+    """Writes a line over the last one; None where nobody looks."""
     if not sys.stderr.isatty():
         yield None
         return
     started = last = time.monotonic()
     shown = False
 
-    def advance(stage: str, done: int) -> None:
+    def show(text: str) -> None:
         nonlocal last, shown
         now = time.monotonic()
         if now - started < DELAY_SECONDS or now - last < INTERVAL_SECONDS:
             return
         last, shown = now, True
-        unit = "runs" if stage == "confirm" else "nodes"
-        label = "".join(c for c in name if c.isprintable())[:60]
-        sys.stderr.write(f"\r\x1b[2K{label}: {stage}, {done} {unit}, {now - started:.0f} s")
+        sys.stderr.write(f"\r\x1b[2K{_printable(name)}: {text}, {now - started:.0f} s")
         sys.stderr.flush()
 
     try:
-        yield advance
+        yield show
     finally:
         if shown:
             sys.stderr.write("\r\x1b[2K")
             sys.stderr.flush()
+
+
+def _printable(name: str) -> str:
+    return "".join(c for c in name if c.isprintable())[:60]

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from benchmarks.zoo.builder import Builder, Tensor
 from benchmarks.zoo.entry import Bug, Entry, Optimiser
+from benchmarks.zoo.families.parts import NORMAL, PIXEL_COUNT, SIGMOID_0, dropout
 from benchmarks.zoo.initial import truncated_normal, zeros
-from benchmarks.zoo.programs.parts import NORMAL, PIXEL_COUNT, SIGMOID_0, dropout
 
 FAMILY = "generative adversarial network"
 

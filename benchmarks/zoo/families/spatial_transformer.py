@@ -9,8 +9,7 @@ import numpy as np
 
 from benchmarks.zoo.builder import Builder, Tensor
 from benchmarks.zoo.entry import Entry, Optimiser, Repair
-from benchmarks.zoo.initial import constant, normal, zeros
-from benchmarks.zoo.programs.parts import (
+from benchmarks.zoo.families.parts import (
     DIGITS,
     PIXELS,
     Change,
@@ -22,6 +21,7 @@ from benchmarks.zoo.programs.parts import (
     log_of_softmax,
     softmax_bug,
 )
+from benchmarks.zoo.initial import constant, normal, zeros
 
 FAMILY = "spatial transformer"
 

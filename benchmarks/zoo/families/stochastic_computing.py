@@ -8,8 +8,8 @@ from functools import partial
 
 from benchmarks.zoo.builder import Builder, Tensor
 from benchmarks.zoo.entry import Bug, Entry, Optimiser, Repair
+from benchmarks.zoo.families.parts import DIGITS, PIXEL_COUNT, PIXELS, fused_log_softmax
 from benchmarks.zoo.initial import Initial, normal, uniform, zeros
-from benchmarks.zoo.programs.parts import DIGITS, PIXEL_COUNT, PIXELS, fused_log_softmax
 
 FAMILY = "stochastic-computing perceptron"
 

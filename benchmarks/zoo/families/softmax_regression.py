@@ -10,8 +10,7 @@ import numpy as np
 
 from benchmarks.zoo.builder import Builder, Tensor
 from benchmarks.zoo.entry import Bug, Entry, Optimiser, Repair
-from benchmarks.zoo.initial import Initial, constant, truncated_normal, uniform, zeros
-from benchmarks.zoo.programs.parts import (
+from benchmarks.zoo.families.parts import (
     DIGITS,
     SOFTMAX_0,
     UNCLIPPED,
@@ -26,6 +25,7 @@ from benchmarks.zoo.programs.parts import (
     softmax_bug,
     unchanged,
 )
+from benchmarks.zoo.initial import Initial, constant, truncated_normal, uniform, zeros
 
 ON_DIGITS = "softmax regression on digits"
 ON_BODY_MASS = "softmax regression on body-mass data"

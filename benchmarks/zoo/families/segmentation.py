@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from benchmarks.zoo.builder import Builder, Tensor
 from benchmarks.zoo.entry import Bug, Entry, Optimiser
+from benchmarks.zoo.families.parts import PIXELS
 from benchmarks.zoo.initial import constant, truncated_normal
-from benchmarks.zoo.programs.parts import PIXELS
 
 FAMILY = "U-Net"
 

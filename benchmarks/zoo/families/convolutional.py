@@ -8,8 +8,7 @@ from typing import Any
 
 from benchmarks.zoo.builder import Builder, Padding, Tensor
 from benchmarks.zoo.entry import Entry, Optimiser, Repair
-from benchmarks.zoo.initial import Initial, constant, truncated_normal, zeros
-from benchmarks.zoo.programs.parts import (
+from benchmarks.zoo.families.parts import (
     DIGITS,
     PIXELS,
     Change,
@@ -23,6 +22,7 @@ from benchmarks.zoo.programs.parts import (
     shifted,
     softmax_bug,
 )
+from benchmarks.zoo.initial import Initial, constant, truncated_normal, zeros
 
 TWO_LAYERS = "network of two convolutions"
 OTHERS = "other convolutional network"

@@ -8,8 +8,8 @@ from typing import Any
 
 from benchmarks.zoo.builder import Builder
 from benchmarks.zoo.entry import Bug, Entry, Optimiser
+from benchmarks.zoo.families.parts import SIGMOID_0, UNCLIPPED, binary_log_likelihood
 from benchmarks.zoo.initial import linear_layer, zeros
-from benchmarks.zoo.programs.parts import SIGMOID_0, UNCLIPPED, binary_log_likelihood
 
 FAMILY = "logistic regression on toy data"
 

@@ -7,8 +7,8 @@ from functools import partial
 
 from benchmarks.zoo.builder import Builder, Tensor
 from benchmarks.zoo.entry import Bug, Entry, Optimiser, Repair
+from benchmarks.zoo.families.parts import PIXEL_COUNT, PIXELS
 from benchmarks.zoo.initial import normal, zeros
-from benchmarks.zoo.programs.parts import PIXEL_COUNT, PIXELS
 
 FAMILY = "restricted Boltzmann machine"
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from benchmarks.zoo.builder import Builder, Tensor
 from benchmarks.zoo.entry import Entry, Optimiser
+from benchmarks.zoo.families.parts import log_of_softmax, softmax_bug
 from benchmarks.zoo.initial import normal
-from benchmarks.zoo.programs.parts import log_of_softmax, softmax_bug
 
 FAMILY = "value iteration network"
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from benchmarks.zoo.builder import Builder, Tensor
 from benchmarks.zoo.entry import Bug, Entry, Optimiser, Repair
+from benchmarks.zoo.families.parts import DIGITS, NORMAL, PIXEL_COUNT, PIXELS, dense
 from benchmarks.zoo.initial import xavier, zeros
-from benchmarks.zoo.programs.parts import DIGITS, NORMAL, PIXEL_COUNT, PIXELS, dense
 
 PLAIN = "variational autoencoder"
 CONDITIONAL = "conditional variational autoencoder"

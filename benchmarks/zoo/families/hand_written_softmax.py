@@ -8,8 +8,8 @@ from typing import Any
 
 from benchmarks.zoo.builder import Builder
 from benchmarks.zoo.entry import Bug, Entry, Optimiser
+from benchmarks.zoo.families.parts import DIGITS, Change, clipped, dense, unchanged
 from benchmarks.zoo.initial import uniform, zeros
-from benchmarks.zoo.programs.parts import DIGITS, Change, clipped, dense, unchanged
 
 FAMILY = "perceptron with a hand-written softmax"
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from benchmarks.zoo.builder import Builder, Tensor
 from benchmarks.zoo.entry import Bug, Entry, Repair
-from benchmarks.zoo.programs.parts import UNCLIPPED
+from benchmarks.zoo.families.parts import UNCLIPPED
 
 FAMILY = "unit test of a library"
 

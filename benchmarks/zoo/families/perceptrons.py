@@ -7,8 +7,7 @@ from functools import partial
 
 from benchmarks.zoo.builder import Builder
 from benchmarks.zoo.entry import Bug, Entry, Optimiser, Repair
-from benchmarks.zoo.initial import linear_layer, truncated_normal, zeros
-from benchmarks.zoo.programs.parts import (
+from benchmarks.zoo.families.parts import (
     DIGITS,
     NORMAL,
     PIXEL_COUNT,
@@ -26,6 +25,7 @@ from benchmarks.zoo.programs.parts import (
     softmax_bug,
     unchanged,
 )
+from benchmarks.zoo.initial import linear_layer, truncated_normal, zeros
 
 FAMILY = "perceptron on digits"
 

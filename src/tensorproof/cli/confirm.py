@@ -1,0 +1,94 @@
+"""The `confirm` command: a failing input for every possible finding."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from tensorproof import find_witnesses
+from tensorproof.assumptions import parse_dimension_option
+from tensorproof.cli.check import declared_domains, put_out
+from tensorproof.cli.progress import shown_search
+from tensorproof.configuration import FAIL_ON, Configuration, find_configuration
+from tensorproof.errors import ConfigurationError
+from tensorproof.findings import Report
+from tensorproof.report import find_format
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmOptions:
+    """The options of the command, as given."""
+
+    model: Path
+    nodes: tuple[str, ...]
+    ranges: tuple[str, ...]
+    ranges_file: Path | None
+    samples: Path | None
+    dims: tuple[str, ...]
+    weights: str | None
+    precision: str | None
+    target: str | None
+    effort: int | None
+    method: str
+    evaluations: int
+    budget: float | None
+    seed: int | None
+    shrink: bool
+    out: Path
+    format: str
+    output: Path | None
+    fail_on: str | None
+    source_root: Path | None
+
+
+def run_confirm(options: ConfirmOptions) -> int:
+    """Search, print one report, and answer with the exit code that `--fail-on` asks for."""
+    configuration = find_configuration(Path.cwd())
+    find_format(options.format)
+    fail_on = options.fail_on or configuration.fail_on or "confirmed"
+    if fail_on not in FAIL_ON:
+        raise ConfigurationError(f"--fail-on {fail_on!r}: write {', '.join(FAIL_ON)}")
+    if options.evaluations < 0:
+        raise ConfigurationError(f"--evaluations {options.evaluations}: write a number that is not negative")
+    with shown_search(options.model.name) as (progress, search_progress):
+        report = _searched(options, configuration, progress, search_progress)
+    unknown = [n for n in options.nodes if not _is_in(n, report)]
+    for name in unknown:
+        print(f"tensorproof: no finding at node {name!a}", file=sys.stderr)
+    put_out([report], options.format, options.output, options.source_root)
+    return 1 if report.fails(fail_on) else 0
+
+
+def _is_in(pattern: str, report: Report) -> bool:
+    return any(fnmatchcase(finding.node, pattern) for finding in report.findings)
+
+
+def _searched(
+    options: ConfirmOptions,
+    configuration: Configuration,
+    progress: Callable[[str, int], None] | None,
+    search_progress: Callable[[str, int, float], None] | None,
+) -> Report:
+    report = find_witnesses(
+        options.model,
+        ranges=declared_domains(options.ranges, options.ranges_file, configuration),
+        dims=dict(configuration.dims) | dict(map(parse_dimension_option, options.dims)),
+        weights=options.weights or configuration.weights or "fixed",
+        samples=None if options.samples is None else str(options.samples),
+        target=options.target or configuration.target or "onnxruntime-cpu",
+        precision=options.precision or configuration.precision,
+        effort=next((e for e in (options.effort, configuration.effort) if e is not None), 1),
+        nodes=options.nodes,
+        seed=options.seed if options.seed is not None else configuration.seed or 0,
+        evaluations=options.evaluations,
+        method=options.method,
+        budget=options.budget,
+        shrink=options.shrink,
+        witnesses=options.out,
+        progress=progress,
+        search_progress=search_progress,
+    )
+    return replace(report, model=str(options.model))
