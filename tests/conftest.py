@@ -16,7 +16,7 @@ BUDGETS = {
     "robustness": 120,
     "defects": 60,
     "checking": 60,
-    "confirm": 120,
+    "confirm": 300,
     "meanings": 90,
     "control flow": 120,
     "recurrent": 90,
@@ -36,6 +36,7 @@ BUDGETS = {
     "idioms": 200,
     "idiom forms": 240,
     "zoo": 180,
+    "system tests": 180,
 }
 
 # Tests leave nothing behind in the user's cache.

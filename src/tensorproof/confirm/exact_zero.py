@@ -15,7 +15,7 @@ import numpy as np
 
 from tensorproof.confirm.observer import Observer
 from tensorproof.confirm.sampling import Point
-from tensorproof.formats import Array
+from tensorproof.formats import Array, of_dtype
 
 Boxes = Mapping[str, tuple[Array, Array]]
 Within = Callable[[Mapping[str, Array], Point], Point]
@@ -91,7 +91,6 @@ def _neighbours(numbers: Mapping[str, Array], point: Point, within: Within, seed
         rng = np.random.default_rng([seed, number])
         moved: dict[str, Array] = {}
         for name, array in numbers.items():
-            unit = np.spacing(np.abs(array).astype(point[name].dtype if point[name].dtype.kind == "f" else np.float32))
-            chosen = rng.random(array.shape) < 0.3
-            moved[name] = array + np.where(chosen, rng.integers(-4, 5, array.shape), 0) * unit.astype(np.float64)
+            unit = of_dtype(point[name].dtype).quantum(array)
+            moved[name] = array + np.where(rng.random(array.shape) < 0.3, rng.integers(-4, 5, array.shape), 0) * unit
         yield within(moved, point)

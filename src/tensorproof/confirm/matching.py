@@ -1,7 +1,7 @@
 """Gradient matching: the training example whose step leads to given weights (Li et al., RANUM, ICSE 2023).
 
 The weights are those of a unit test. L-BFGS brings the weights after training near to them; inputs that are boxes are
-written as sigmoids, so that they stay inside, and labels are the ends of their domains that the gradient points at.
+written as sigmoids, so that they stay inside; labels move to the ends of their domains that the gradient points at.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from tensorproof.confirm.observing import Domains
 from tensorproof.confirm.sampling import Point, into_format, points
 from tensorproof.confirm.search import box_of
 from tensorproof.confirm.training import Training, TrainingFailed
-from tensorproof.confirm.vertices import KINDS, vertex
+from tensorproof.confirm.vertices import labels_of, with_better_labels
+from tensorproof.formats import Array
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,6 +43,7 @@ class Matching:
             if name in target
         }
         self._boxes = {name: box for name, where in domains.items() if (box := box_of(*where)) is not None}
+        self._labels = labels_of(domains)
         self._seed = seed
         self.evaluations = 0
 
@@ -53,23 +55,12 @@ class Matching:
             yield self._matched(next(points(self._seed, self._domains, number + 1, first=number)))
 
     def _matched(self, start: Point) -> Point:
-        import torch
-
         try:
-            start = self._with_labels(start)
+            if self._labels:
+                start = with_better_labels(start, self._domains, self._slopes, lambda: False)
             variables = {name: self._free(name, start[name]) for name in self._boxes}
-            optimiser = torch.optim.LBFGS(
-                list(variables.values()), max_iter=ITERATIONS, max_eval=EVALUATIONS, line_search_fn="strong_wolfe"
-            )
-
-            def closure() -> float:
-                distance = self._distance({**self._tensors(start), **self._inside(variables)})
-                for variable, slope in zip(variables.values(), torch.autograd.grad(distance, list(variables.values()))):
-                    variable.grad = slope.contiguous()
-                return float(distance.detach())
-
             if variables:
-                optimiser.step(closure)  # pyright: ignore[reportUnknownMemberType]
+                self._minimise(start, variables)
         except TrainingFailed:
             return start
         found = {name: tensor.detach().numpy() for name, tensor in self._inside(variables).items()}
@@ -78,21 +69,29 @@ class Matching:
             for name, array in start.items()
         }
 
-    def _with_labels(self, start: Point) -> Point:
-        """The start with the labels that lead nearest to the target, as far as the gradient tells."""
+    def _minimise(self, start: Point, variables: Mapping[str, Tensor]) -> None:
         import torch
 
-        tensors = self._tensors(start)
-        labels = [name for name, (domain, _, format) in self._domains.items() if domain.kind in KINDS and format.is_float]
-        if not labels:
-            return start
-        distance = self._distance({**tensors, **{name: tensors[name].requires_grad_() for name in labels}})
-        slopes = torch.autograd.grad(distance, [tensors[name] for name in labels], materialize_grads=True)
-        moved = {
-            name: vertex(start[name], np.nan_to_num(slope.numpy()), self._domains[name][0], self._domains[name][2])
-            for name, slope in zip(labels, slopes)
-        }
-        return {**start, **moved}
+        moved = list(variables.values())
+        optimiser = torch.optim.LBFGS(moved, max_iter=ITERATIONS, max_eval=EVALUATIONS, line_search_fn="strong_wolfe")
+
+        def closure() -> float:
+            distance = self._distance({**self._tensors(start), **self._inside(variables)})
+            for variable, slope in zip(moved, torch.autograd.grad(distance, moved, materialize_grads=True)):
+                variable.grad = slope.contiguous()
+            return float(distance.detach())
+
+        optimiser.step(closure)  # pyright: ignore[reportUnknownMemberType]
+
+    def _slopes(self, point: Point) -> tuple[float, dict[str, Array]]:
+        """The distance that a point leads to, and how the labels matter to it."""
+        import torch
+
+        tensors = self._tensors(point)
+        labels = [tensors[name].requires_grad_() for name in self._labels]
+        distance = self._distance(tensors)
+        slopes = torch.autograd.grad(distance, labels, materialize_grads=True)
+        return float(distance.detach()), {name: np.nan_to_num(slope.numpy()) for name, slope in zip(self._labels, slopes)}
 
     def _tensors(self, point: Point) -> dict[str, Tensor]:
         return {name: self._training.example_tensor(name, array) for name, array in point.items()}

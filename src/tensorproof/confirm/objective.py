@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 #: How much larger a term may be and still count beside the smallest one.
 TEMPERATURE = 0.02
+#: What each factor of e costs by which a value before the node leaves its format.
+PENALTY = 10.0
 #: What an objective is where the node was not reached, or nothing there leads to a failure.
 NOWHERE = np.inf
 
@@ -48,9 +51,11 @@ class Objective:
         self._limit = _limit_of(finding)
         self._graph = TorchGraph(model, precision=FLOAT64, search=True)
         self._graph.observers[node.number] = self._observe
+        self._graph.everywhere = self._limit_values
         self._numbers = {model.name_of(n): n for n in (*model.graph.inputs, *model.weights)}
         self._variables = frozenset(variables)
         self._terms: list[Tensor] = []
+        self._excess: list[Tensor] = []
         #: Whether the node fails where an operand is exactly zero, and only there.
         self.seeks_zero = False
         outer = next(n for n in model.graph.nodes if n is node or any(inner is node for inner in _inside(n)))
@@ -69,12 +74,24 @@ class Objective:
         if terms is not None:
             self._terms.append(terms.reshape(-1))
 
+    def _limit_values(self, node: Node, results: Sequence[Any]) -> None:
+        """Values before the node have to stay in their formats, or they fail in its place: float64 would let them pass."""
+        if node is self._node:
+            return
+        for number, result in zip(node.outputs, results):
+            format = self._model.values[number].format if number >= 0 else None
+            if format is None or not format.is_float or not getattr(result, "requires_grad", False) or not result.numel():
+                continue
+            largest = result.abs().amax()
+            if float(largest.detach()) > format.high:
+                self._excess.append(largest.clamp(max=1e300).log() - math.log(format.high))
+
     def measure(self, point: Mapping[str, npt.NDArray[Any]]) -> Measured:
         """The objective at a point of the box."""
         import torch
 
         self.evaluations += 1
-        self._terms = []
+        self._terms, self._excess = [], []
         with torch.enable_grad():
             feeds, leaves = self._fed(point)
             self._graph.run(feeds, self._wanted)
@@ -82,12 +99,14 @@ class Objective:
                 return Measured(NOWHERE, {})
             terms = torch.cat(self._terms)
             if bool(torch.isnan(terms).any()) or bool((terms == -np.inf).any()):
-                return Measured(-np.inf, {})
+                return Measured(NOWHERE if self._excess else -np.inf, {})
             near = terms[torch.isfinite(terms)]
             if not near.numel():
                 return Measured(NOWHERE, {})
             # The smallest term decides; those as small have their say, so that ties do not stand in each other's way.
             smallest = -TEMPERATURE * torch.logsumexp(-near / TEMPERATURE, 0)
+            if self._excess:
+                smallest = smallest + PENALTY * torch.stack(self._excess).sum()
             value = float(smallest.detach())
             if not smallest.requires_grad:
                 return Measured(value, {})

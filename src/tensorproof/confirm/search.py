@@ -76,6 +76,7 @@ class Search:
         self._make_objective = make_objective
         self._objective: Objective | None = None
         self._replayed: set[bytes] = set()
+        self._rate = ADAM_RATE
         #: The smallest objective so far.
         self.closest = NOWHERE
 
@@ -201,7 +202,7 @@ class Search:
                 first[name] = 0.9 * first.get(name, np.zeros(())) + 0.1 * scaled
                 second[name] = 0.99 * second.get(name, np.zeros(())) + 0.01 * scaled**2
                 rate = first[name] / (1 - 0.9**step) / (np.sqrt(second[name] / (1 - 0.99**step)) + 1e-300)
-                moved[name] = point[name].astype(np.float64) - ADAM_RATE * (high - low) * rate
+                moved[name] = point[name].astype(np.float64) - self._rate * (high - low) * rate
             point = self._within(moved, point)
             measured = self._measure(point)
             yield point, measured

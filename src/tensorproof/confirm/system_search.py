@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy.typing as npt
 
 from tensorproof.checking import Analysis
-from tensorproof.confirm.objective import Measured, Objective
+from tensorproof.confirm.objective import NOWHERE, Measured, Objective
 from tensorproof.confirm.observer import Observer
 from tensorproof.confirm.observing import Domains, Watch
-from tensorproof.confirm.sampling import Point
-from tensorproof.confirm.search import Budget, Search
+from tensorproof.confirm.sampling import Point, points
+from tensorproof.confirm.search import ADAM_RATE, BEST_STARTS, SCOUTS, Budget, Search
 from tensorproof.confirm.system_objective import parts
 from tensorproof.confirm.training import Training, TrainingFailed
-from tensorproof.confirm.vertices import KINDS, vertex
+from tensorproof.confirm.vertices import labels_of, with_better_labels
 from tensorproof.execute.runtime import Runtime
 from tensorproof.formats import Array
 from tensorproof.graph import Model
@@ -23,8 +23,8 @@ from tensorproof.graph import Model
 if TYPE_CHECKING:
     import onnx
 
-#: Changes of all labels at once that one start may take.
-VERTEX_STEPS = 3
+#: Descents that go on from the best point so far have smaller steps, one after the other, in widths of the box.
+LATER_RATES = (0.02, 0.008, 0.003)
 
 
 class SystemObserver(Observer):
@@ -87,37 +87,46 @@ class SystemSearch(Search):
         report: Callable[[int, float], None] | None = None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        labels = [name for name, (domain, _, format) in domains.items() if domain.kind in KINDS and format.is_float]
+        labels = labels_of(domains)
         super().__init__(observer, domains, lambda boxes: make_objective([*boxes, *labels]), budget, report, is_over)
-        self._labels = labels
         self._slopes: Mapping[str, Array] = {}
         self._first = first
+        self._best: tuple[float, Point | None] = NOWHERE, None
+        #: What found the point.
+        self.how: Literal["samples", "direct"] = "samples" if budget.method == "random" else "direct"
+
+    def run(self) -> Point | None:
+        """As every search; but samples are replayed first: a replay costs less than second derivatives."""
+        if self._budget.method == "full":
+            for point in points(self._budget.seed, self._domains, SCOUTS):
+                if self._is_over():
+                    return None
+                if self._fails(point):
+                    self.how = "samples"
+                    return point
+        return super().run()
 
     def _measure(self, point: Point) -> Measured:
         measured = super()._measure(point)
         self._slopes = measured.gradients
+        if measured.value < self._best[0]:
+            self._best = measured.value, point
         return Measured(measured.value, {n: slope for n, slope in measured.gradients.items() if n in self._boxes})
 
     def _starts(self) -> Iterator[Point]:
+        """Samples, best first, with better labels. Then the best point of all again and again, and one new sample in between."""
         yield from self._first
-        for start in super()._starts():
-            yield self._at_vertices(start)
+        for number, start in enumerate(super()._starts()):
+            yield self._relabelled(start)
+            if number < BEST_STARTS - 1:
+                continue
+            for self._rate in LATER_RATES:
+                if self._best[1] is not None:
+                    yield self._relabelled(self._best[1])
+            self._rate = ADAM_RATE
 
-    def _at_vertices(self, start: Point) -> Point:
-        best, value = start, self._measure(start).value
-        for _ in range(VERTEX_STEPS):
-            moved = {
-                name: vertex(best[name], slope, *self._kind(name)) for name, slope in self._slopes.items() if name in self._labels
-            }
-            if all((moved[name] == best[name]).all() for name in moved) or self._is_spent():
-                break
-            point = {**best, **moved}
-            found = self._measure(point).value
-            if not found < value:
-                break
-            best, value = point, found
-        return best
+    def _relabelled(self, start: Point) -> Point:
+        def measure(point: Point) -> tuple[float, Mapping[str, Array]]:
+            return self._measure(point).value, self._slopes
 
-    def _kind(self, name: str) -> tuple[Any, Any]:
-        domain, _, format = self._domains[name]
-        return domain, format
+        return with_better_labels(start, self._domains, measure, self._is_spent)

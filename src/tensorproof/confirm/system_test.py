@@ -226,10 +226,9 @@ class _Task:
 
     def run(self) -> SystemTest | None:
         budget = self._options.budget
-        how: How = "samples" if budget.method == "random" else "direct"
-        found = self._search(budget)
+        found, how = self._search(budget)
         if found is None and budget.method == "full" and not self._runtime.is_over:
-            how, found = "matching", self._by_matching(budget)
+            found, how = self._by_matching(budget), "matching"
         if found is None:
             return None
         if self._options.shrink:
@@ -242,7 +241,7 @@ class _Task:
         names = {self._model.name_of(n) for n in self._model.graph.inputs} - set(self._inference)
         return next(points(self._options.budget.seed, _chosen(every, sorted(names)), 1))
 
-    def _search(self, budget: Budget, first: Sequence[Point] = ()) -> Point | None:
+    def _search(self, budget: Budget, first: Sequence[Point] = ()) -> tuple[Point | None, How]:
         def make_objective(variables: list[str]) -> Objective:
             return SystemObjective(self._model, self.watch.finding, self.watch.node, variables, self._training)
 
@@ -263,10 +262,12 @@ class _Task:
         )
         search.run()
         self.evaluations += search.evaluations
-        return self._observer.found
+        return self._observer.found, search.how
 
     def _by_matching(self, budget: Budget) -> Point | None:
         """Weights of a unit test as the target of training; what comes near to them is improved by the search through the step."""
+        if not self._analysis.assumptions.weights:
+            return None
         share = budget.evaluations // (3 * TARGETS)
         for number in range(TARGETS):
             unit = self._unit_test(replace(budget, seed=budget.seed + number, evaluations=share))
@@ -278,7 +279,7 @@ class _Task:
             self.evaluations += matching.evaluations
             if any(self._observer.note(point) for point in matched) or self._runtime.is_over:
                 return self._observer.found
-            if self._search(replace(budget, evaluations=share), matched) is not None:
+            if self._search(replace(budget, evaluations=share), matched)[0] is not None:
                 return self._observer.found
         return None
 

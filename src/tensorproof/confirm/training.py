@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from tensorproof.errors import ConfigurationError
+from tensorproof.execute.meaning import NotExecutable
 from tensorproof.execute.torch_graph import TorchGraph
 from tensorproof.formats import FLOAT32, FLOAT64, Format
 from tensorproof.frontends.onnx_file import load
@@ -92,17 +93,24 @@ class Training:
 
         with torch.enable_grad():
             leaves = {n: value if value.requires_grad else value.detach().requires_grad_() for n, value in values.items()}
-            loss = graph.run({**feeds, **leaves}, [self._loss])[self._loss]
-            if loss.numel() != 1:
-                raise ConfigurationError(f"loss {self.loss!r} has shape {tuple(loss.shape)}: it must be a single number")
-            if not loss.requires_grad:
-                raise ConfigurationError(f"loss {self.loss!r} does not depend on any weight that is trained")
-            wanted = list(leaves.values())
-            slopes = torch.autograd.grad(loss.reshape(()), wanted, create_graph=create_graph, materialize_grads=True)
+            try:
+                loss = graph.run({**feeds, **leaves}, [self._loss])[self._loss]
+                self._check(loss)
+                wanted = list(leaves.values())
+                slopes = torch.autograd.grad(loss.reshape(()), wanted, create_graph=create_graph, materialize_grads=True)
+            except (RuntimeError, IndexError, ValueError) as error:
+                # A meaning that does not hold for this use, or has no derivative: no training on torch.
+                raise NotExecutable((str(error).splitlines() or [type(error).__name__])[0][:200]) from None
             stepped = {n: value - self.rate * slope for (n, value), slope in zip(leaves.items(), slopes)}
         if not create_graph and not all(bool(torch.isfinite(value).all()) for value in (loss, *stepped.values())):
             raise TrainingFailed
         return stepped if create_graph else {n: value.detach() for n, value in stepped.items()}
+
+    def _check(self, loss: Tensor) -> None:
+        if loss.numel() != 1:
+            raise ConfigurationError(f"loss {self.loss!r} has shape {tuple(loss.shape)}: it must be a single number")
+        if not loss.requires_grad:
+            raise ConfigurationError(f"loss {self.loss!r} does not depend on any weight that is trained")
 
 
 def trained_weights(

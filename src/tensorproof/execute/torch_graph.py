@@ -39,6 +39,8 @@ class TorchGraph:
         self._generator = torch.Generator()
         self._constants: dict[int, Any] = {}
         self._plans: dict[frozenset[int], list[Node]] = {}
+        #: The same for every node.
+        self.everywhere: Callable[[Node, Sequence[Any]], None] | None = None
         #: Called with a node, its operands and its results, each time that a node with one of these numbers was run.
         self.observers: dict[int, Callable[[Node, Sequence[Any], Sequence[Any]], None]] = {}
 
@@ -125,6 +127,8 @@ class TorchGraph:
         except (NotAnalysed, UnknownShape) as reason:  # of functions that a meaning shares with its block
             raise NotExecutable(str(reason)) from None
         several: Sequence[Any] = results if isinstance(results, tuple) else (results,)
+        if self.everywhere is not None:
+            self.everywhere(node, several)
         observer = self.observers.get(node.number)
         if observer is not None:
             observer(node, operands, several)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorproof.errors import NotAnalysed
+from tensorproof.execute.choices import wanted_place
 from tensorproof.formats import INT64, Array
 from tensorproof.operators.reductions import axes_of, fold_of
 from tensorproof.operators.softmax import along_distributions
@@ -137,10 +138,9 @@ def _place_tensor(run: Run, x: Tensor, function: Callable[..., Tensor], directio
         place = function(x, axis, keepdim=keepdims)
     if not run.search or not x.requires_grad:
         return place
-    # The mean place, weighted by a softmax.
-    places = run.torch.arange(size, dtype=x.dtype).reshape([-1 if i == axis else 1 for i in range(x.dim())])
-    soft = (run.torch.softmax(direction * x.nan_to_num(), axis) * places).sum(axis, keepdim=keepdims)
-    return run.passing(place, soft)
+    kept = place if keepdims else place.unsqueeze(axis)
+    wanted = wanted_place(x, kept, axis, direction)
+    return place + (wanted if keepdims else wanted.squeeze(axis))
 
 
 def _place(op: Call, x: Range) -> Range:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
+from tensorproof.execute.choices import MOST_PRODUCTS, wanted_entry
 from tensorproof.operators.table import Call, operator
 from tensorproof.ranges import relations
 from tensorproof.ranges.affine import Form
@@ -167,7 +168,11 @@ def _(run: Run, x: Tensor, index: Tensor) -> Tensor:
     def pick(positions: Tensor) -> Tensor:
         return x.index_select(axis, positions.reshape(-1)).reshape(shape)
 
-    return _at_positions(run, pick, index, x.shape[axis], x.ndim - axis - 1)
+    is_sought = run.search and index.requires_grad and x.dtype.is_floating_point
+    if not is_sought or not 0 < x.numel() * index.numel() <= MOST_PRODUCTS:
+        return _at_positions(run, pick, index, x.shape[axis], x.ndim - axis - 1)
+    table = x.reshape(math.prod(x.shape[:axis]), x.shape[axis], -1)
+    return pick(from_front(run, index, x.shape[axis])) + wanted_entry(index, table).reshape(shape)
 
 
 def _at_positions(run: Run, pick: Callable[[Tensor], Tensor], index: Tensor, size: int, inner: int) -> Tensor:
