@@ -17,7 +17,7 @@ import tensorproof
 from benchmarks.zoo import Bug, Entry, programs
 from tensorproof.findings import Report
 
-METHODS = ("full", "gradient", "random")
+METHODS = ("full", "gradient", "random", "uniform")
 SEEDS = 10
 #: Networks of fewer nodes are counted in the mean time that the closing line prints.
 SMALL = 100

@@ -30,7 +30,7 @@ from tensorproof.ranges.silence import is_silent, silence
 from tensorproof.ranges.standardise import standardised, variance_bounds
 from tensorproof.report.statistics import statistics_text
 from tensorproof.targets import IEEE, ONNXRUNTIME_CPU, TARGETS, TENSORFLOW_CPU
-from tests.models import model
+from tests.models import model, static
 
 pytestmark = pytest.mark.area("engine")
 
@@ -303,3 +303,13 @@ def test_a_batch_normalisation_of_constants_has_the_bounds_of_the_general_one(mo
             slack = 1e-6 * np.maximum(np.abs(expected.low), np.abs(expected.high))
             assert (np.abs(found.low - expected.low) <= slack).all()
             assert (np.abs(found.high - expected.high) <= slack).all()
+
+
+def test_a_pool_whose_padding_would_be_negative_is_not_analysed() -> None:
+    """Kernel 1, stride 3, size 6: ONNX Runtime's AveragePool reads elements 1 and 4, other pools 0 and 3."""
+    proto = model(
+        "(float[1,1,6] x) => (float[1,1,2] y)", 'y = AveragePool <auto_pad = "SAME_UPPER", kernel_shape = [1], strides = [3]> (x)'
+    )
+    report = static(proto, ranges={"x": (0, 1)})
+    assert [entry.node for entry in report.coverage.not_analysed] == ["y"]
+    assert "negative padding" in report.coverage.not_analysed[0].reason

@@ -135,7 +135,7 @@ def test_without_torch_samples_are_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_method_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="'best': write full, gradient, random"):
+    with pytest.raises(ConfigurationError, match="'best': write full, gradient, random, uniform"):
         find_witnesses(HARD["a masked row"].proto, method="best")
 
 

@@ -120,7 +120,8 @@ def find_witnesses(
     `witnesses`, if one is given. What the search does not reach is looked at again by the refinements of the highest effort.
 
     `evaluations` bounds the search of each finding, `budget` the seconds of all of them. `method` is `full`, or one of the
-    baselines: `gradient` (one descent from one start) and `random` (samples alone). Without the extra `torch` samples are all.
+    baselines: `gradient` (one descent from one start), `random` (samples alone) and `uniform` (uniform samples alone). Without
+    the extra `torch` samples are all.
     """
     from tensorproof.confirm.full import FullConfirm
     from tensorproof.confirm.search import Budget, checked_method

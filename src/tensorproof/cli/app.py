@@ -142,7 +142,7 @@ def confirm(
     effort: Annotated[
         int | None, typer.Option(metavar="0..3", help="How far to refine what is not proven at once.", show_default="1")
     ] = None,
-    method: Annotated[str, typer.Option(help="full, gradient (one descent) or random (samples alone).")] = "full",
+    method: Annotated[str, typer.Option(help="full, gradient (one descent), random (samples) or uniform.")] = "full",
     evaluations: Annotated[int, typer.Option(metavar="N", help="Evaluations that the search of one finding may take.")] = 600,
     budget: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of all searches.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the search.", show_default="0")] = None,

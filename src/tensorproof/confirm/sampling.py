@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -150,14 +150,15 @@ def points(
     count: int,
     *,
     first: int = 0,
+    tactics: Sequence[str] = TACTICS,
 ) -> Iterator[Point]:
     """Points of the box, from number `first` to before `count`. Each depends on the seed and its number alone."""
     for number in range(first, count):
         rng = np.random.default_rng([seed, number])
-        together = TACTICS[number % len(TACTICS)]
+        together = tactics[number % len(tactics)]
         # The first rounds use one tactic for all inputs; later ones mix them.
-        mixed = number >= len(TACTICS)
+        mixed = number >= len(tactics)
         yield {
-            name: sample(rng, *where, TACTICS[int(rng.integers(len(TACTICS)))] if mixed and rng.random() < 0.5 else together)
+            name: sample(rng, *where, tactics[int(rng.integers(len(tactics)))] if mixed and rng.random() < 0.5 else together)
             for name, where in domains.items()
         }

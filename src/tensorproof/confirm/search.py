@@ -24,7 +24,7 @@ from tensorproof.errors import ConfigurationError
 from tensorproof.execute.meaning import NotExecutable
 from tensorproof.formats import Array, Format
 
-Method = Literal["full", "gradient", "random"]
+Method = Literal["full", "gradient", "random", "uniform"]
 
 #: Samples that are looked at before the first descent.
 SCOUTS = 2 * len(TACTICS)
@@ -39,7 +39,8 @@ ADAM_RATE, SIGN_STEP = 0.05, 0.15
 class Budget:
     """How much a search may do: evaluations of the objective, each with at most a few replays.
 
-    `full` is everything; `gradient` one descent from one random start (GRIST); `random` samples alone.
+    `full` is everything; `gradient` one descent from one random start (GRIST); `random` samples alone; `uniform` samples of
+    a uniform distribution alone (what RANUM compares itself with).
     """
 
     seed: int = 0
@@ -82,7 +83,7 @@ class Search:
 
     def run(self) -> Point | None:
         """A point that fails in the runtime, or None. NotExecutable if the gradient has no meaning on this model."""
-        if self._budget.method == "random":
+        if self._budget.method in ("random", "uniform"):
             return self.run_samples()
         self._objective = self._make_objective(list(self._boxes))
         for start in self._starts():
@@ -93,7 +94,8 @@ class Search:
 
     def run_samples(self) -> Point | None:
         """The same by samples alone."""
-        candidates = points(self._budget.seed, self._domains, self._budget.evaluations)
+        tactics = ("uniform",) if self._budget.method == "uniform" else TACTICS
+        candidates = points(self._budget.seed, self._domains, self._budget.evaluations, tactics=tactics)
         return next((point for point in candidates if self._fails(point) or self._is_over()), None)
 
     @property

@@ -41,7 +41,14 @@ def _windows(op: Attributed, space: Sequence[int]) -> list[Window]:
     kernel = op.attribute("kernel_shape")
     if kernel is None:
         raise NotAnalysed("kernel_shape is missing")
-    return sliding_windows(op, space, kernel, ceil_mode=bool(op.attribute("ceil_mode", 0)))
+    windows = sliding_windows(op, space, kernel, ceil_mode=bool(op.attribute("ceil_mode", 0)))
+    if op.attribute("auto_pad") in ("SAME_UPPER", "SAME_LOWER") and any(
+        w.output * w.stride - w.stride + w.span < w.size for w in windows
+    ):
+        # Windows that leave elements out: the padding that makes sizes the same would be negative. Some pools clamp it to
+        # nothing, ONNX Runtime's AveragePool and the reference's MaxPool skip elements at the front.
+        raise NotAnalysed("auto_pad needs a negative padding, which runtimes take differently")
+    return windows
 
 
 def _filled_windows(op: Call, x: Range) -> list[Window]:
