@@ -334,7 +334,11 @@ class _Sums:
         return self.quantity.proven(sums, slack, first * last * _FLUSHED)
 
     def _block(self, block: Numbers) -> Numbers:
-        return block if block.dtype == self.dtype and block.flags.aligned else block.astype(self.dtype)
+        if block.dtype == self.dtype and block.flags.aligned:
+            return block
+        converted = _scratch(block.shape, self.dtype, "converted")
+        converted[...] = block
+        return converted
 
     def _down(self, block: Numbers, out: Numbers) -> None:
         np.matmul(self.ones[: len(block)], block, out=out)
@@ -379,11 +383,11 @@ class _Sums:
 def _sum_elements(block: Numbers, sum_up: SumUp, out: Numbers) -> None:
     """The elements themselves, and their absolute values."""
     sum_up(block, out[0])
-    sum_up(np.abs(block, out=_scratch(block)), out[1])
+    sum_up(np.abs(block, out=_scratch(block.shape, block.dtype, "computed")), out[1])
 
 
 def _sum_squares(block: Numbers, sum_up: SumUp, out: Numbers) -> None:
-    sum_up(np.multiply(block, block, out=_scratch(block)), out[0])
+    sum_up(np.multiply(block, block, out=_scratch(block.shape, block.dtype, "computed")), out[0])
 
 
 def _sum_both(block: Numbers, sum_up: SumUp, out: Numbers) -> None:
@@ -428,13 +432,14 @@ _QUANTITIES = {
 _buffers = threading.local()
 
 
-def _scratch(block: Numbers) -> Numbers:
-    """A block of the same size and format to write into: one per thread, because a new one costs more than the sums."""
+def _scratch(shape: tuple[int, ...], dtype: np.dtype[Any], use: str) -> Numbers:
+    """A block to write into: one per thread, format and use, because a new one costs more than the sums."""
     buffers: dict[Any, Numbers] = _buffers.__dict__
-    buffer = buffers.get(block.dtype.name)
-    if buffer is None or buffer.size < block.size:
-        buffer = buffers[block.dtype.name] = np.empty(max(block.size, _BLOCK), block.dtype)
-    return buffer[: block.size].reshape(block.shape)
+    name, size = f"{use} {dtype.name}", math.prod(shape)
+    buffer = buffers.get(name)
+    if buffer is None or buffer.size < size:
+        buffer = buffers[name] = np.empty(max(size, _BLOCK), dtype)
+    return buffer[:size].reshape(shape)
 
 
 @cache
