@@ -5,6 +5,7 @@ One step of gradient descent with learning rate 1 from the initial weights, then
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 from collections import Counter
@@ -16,18 +17,24 @@ from rich.table import Table
 
 from benchmarks.unit_tests import cpu_seconds
 from benchmarks.zoo import Bug, Entry, programs
-from tensorproof.confirm.search import Budget, checked_method
+from tensorproof.confirm.search import Budget
 from tensorproof.confirm.system_test import SystemConfirm
 from tensorproof.preparing import Prepared
 
-METHODS = ("full", "random")
+#: The whole search; gradient matching to the weights of a unit test alone (RANUM); samples alone.
+METHODS = ("full", "matching", "random")
 SEEDS = 10
 LOSS = "loss"
 #: Entries that are left out of the table unless they are named: a single training step takes minutes.
 SLOW = {"17": "a training step on images of 572 by 572 pixels through 26 layers, with second derivatives, takes minutes"}
-#: Bugs that one step with learning rate 1 cannot reach, and why.
+#: Bugs that one step with learning rate 1 does not reach, and why: by argument, or (15, 28a, 28c) as measured on 66 examples.
 OUT_OF_REACH = {
     "2a": "the mean over 10 by 10 terms bounds one step: logits part by at most 784 * 1.11 / 10 + 0.11 = 87.2, and 104 are needed",
+    "15": "weights start at about 0.01 and gradients are products of several of them: no weight moves by more than 0.003",
+    "28a": "no gain starts within 0.09 of 0, and one step moves none by more than 0.0001: the clips before and after have no slope",
+    "28b": "all 784 weights of a column would have to be exactly 0 at once",
+    "28c": "one step moves the gain, which starts far from 0, by no more than 0.001: the clips before and after have no slope",
+    "28d": "all 784 weights of a column would have to be exactly 0 at once",
 }
 
 
@@ -57,51 +64,53 @@ def run(entry: Entry, bug: Bug, method: str, seeds: Sequence[int]) -> Row:
             nodes=(bug.node,),
             declared=prepared.declared,
             loss=LOSS,
-            budget=Budget(seed, method=checked_method(method)),
+            budget=Budget(seed, method="random" if method == "random" else "full"),
+            direct=method != "matching",
             shrink=False,
         )
-        prepared.checked(confirming)
+        report = prepared.checked(confirming)
         seconds.append(cpu_seconds() - started)
-        test = confirming.tests.get(bug.node)
-        how.append(None if test is None else test.how)
+        how.append(next((confirming.tests[f.identity].how for f in report.confirmed if f.node == bug.node), None))
         notes += confirming.notes
     return Row(tuple(how), tuple(seconds), tuple(dict.fromkeys(notes)))
 
 
-def main() -> None:
-    """The table of all forward bugs of programs that train; arguments limit it to entries, `--seeds N` to fewer seeds."""
-    arguments = sys.argv[1:]
-    seeds = SEEDS
-    if "--seeds" in arguments:
-        place = arguments.index("--seeds")
-        seeds = int(arguments[place + 1])
-        del arguments[place : place + 2]
+def main(arguments: Sequence[str] = ()) -> None:
+    """The table of all forward bugs of programs that train."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.system_tests", description=main.__doc__)
+    parser.add_argument("entries", nargs="*", help="ids of entries; all, if there is none")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    options = parser.parse_args(arguments)
+    seeds: int = options.seeds
+    methods: Sequence[str] = options.methods
+    ids: Sequence[str] = options.entries
     console = Console(width=150)
     table = Table(title=f"system tests replayed in ONNX Runtime, of {seeds} seeds, and CPU seconds per run")
-    for column in ("entry", "bug", "operator", *METHODS, *(f"{method} s" for method in METHODS), "how"):
+    for column in ("entry", "bug", "operator", *methods, *(f"{method} s" for method in methods), "how"):
         table.add_column(column, justify="left" if column in ("entry", "operator", "how") else "right")
-    cases = [(e, b) for e in programs() for b in e.bugs if b.is_forward and _is_chosen(e, arguments)]
+    cases = [(e, b) for e in programs() for b in e.bugs if b.is_forward and _is_chosen(e, ids)]
     totals = Counter[str]()
     for entry, bug in cases:
-        rows = {method: run(entry, bug, method, range(seeds)) for method in METHODS}
+        rows = {method: run(entry, bug, method, range(seeds)) for method in methods}
         totals.update({method: row.found for method, row in rows.items()})
         numbers = [f"{row.found}/{seeds}" for row in rows.values()]
         times = [f"{statistics.mean(row.seconds):.1f}" for row in rows.values()]
-        ways = ", ".join(f"{way} {count}" for way, count in Counter(w for w in rows["full"].how if w).most_common())
-        style = None if rows["full"].found == seeds else "bold red"
+        ways = ", ".join(f"{way} {count}" for way, count in Counter(w for w in rows[methods[0]].how if w).most_common())
+        style = None if rows[methods[0]].found == seeds else "bold red"
         table.add_row(entry.id, bug.letter, bug.operator, *numbers, *times, ways, style=style)
         console.print(f"{entry.id} {bug.letter}: {' '.join(numbers)}", style="dim", highlight=False)
-        for note in rows["full"].notes:
+        for note in rows[methods[0]].notes:
             console.print(f"  {note}", style="dim", highlight=False)
     console.print(table)
     runs = seeds * len(cases)
-    console.print(", ".join(f"{method} {totals[method]}/{runs}" for method in METHODS), highlight=False)
+    console.print(", ".join(f"{method} {totals[method]}/{runs}" for method in methods), highlight=False)
     for letter, reason in OUT_OF_REACH.items():
         console.print(f"{letter} is out of reach: {reason}", highlight=False)
     untrained = [e.id for e in programs() if e.optimiser is None]
     console.print(f"without weights, and so without system tests: {', '.join(untrained)}", highlight=False)
     for id, reason in SLOW.items():
-        if id not in arguments:
+        if id not in ids:
             console.print(f"left out: {id}, {reason}", highlight=False)
 
 
@@ -110,4 +119,4 @@ def _is_chosen(entry: Entry, ids: Sequence[str]) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.zoo import Entry, program
+from onnx import numpy_helper
 
 from tensorproof.assumptions import Assumptions, Domain, resolve
 from tensorproof.checking import analyse
@@ -53,8 +54,8 @@ def _found(id: str, node: str, seed: int, method: Method = "full", evaluations: 
         shrink=False,
     )
     report = prepared.checked(confirming)
-    assert (confirming.tests.get(node) is not None) == any(f.node == node for f in report.confirmed)
-    return confirming.tests.get(node)
+    assert list(confirming.tests) == [f.identity for f in report.confirmed]
+    return next(iter(confirming.tests.values()), None)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -181,8 +182,6 @@ def _line(batch: str = "N") -> Any:
 
 
 def _with_weights() -> Any:
-    from onnx import numpy_helper
-
     proto = _line()
     proto.graph.initializer.append(numpy_helper.from_array(np.ones((2, 1), np.float32), "w"))
     return proto
@@ -193,10 +192,31 @@ def test_the_batch_of_the_example_may_differ() -> None:
     confirming = SystemConfirm(prepared.proto, declared=prepared.declared, loss="loss", batch=5)
     report = prepared.checked(confirming)
     assert [f.node for f in report.confirmed] == ["y"]
-    test = confirming.tests["y"]
+    (test,) = confirming.tests.values()
     assert test.training["x"].shape == (5, 2)
     assert test.inference["x"].shape == (3, 2)
     np.testing.assert_allclose(test.weights["w"][:, 0], 1.0 - test.training["x"].mean(axis=0), rtol=1e-6)
+
+
+def test_a_node_in_a_body_and_a_weight_that_the_loss_does_not_see(tmp_path: Path) -> None:
+    proto = model(
+        "(float[3,2] x, bool c) => (float loss, float[3,1] y)",
+        """
+        p = MatMul(x, w)
+        loss = ReduceMean<keepdims=0>(p)
+        q = Mul(p, v)
+        y = If(c) <then_branch = a () => (float[3,1] left) { left = Log(q) },
+                   else_branch = b () => (float[3,1] right) { right = Abs(q) }>
+        """,
+    )
+    proto.graph.initializer.append(numpy_helper.from_array(np.ones((2, 1), np.float32), "w"))
+    proto.graph.initializer.append(numpy_helper.from_array(np.ones((3, 1), np.float32), "v"))
+    prepared = Prepared.of(proto, ranges={"x": (0.5, 2.0)}, weights="init", cache=False)
+    (finding,) = find_system_tests(prepared, loss="loss", witnesses=tmp_path).confirmed
+    assert finding.node == "left" and finding.witness is not None
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", finding.witness.script]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stdout
 
 
 def test_training_that_fails_is_no_system_test() -> None:
@@ -228,7 +248,27 @@ def test_an_interrupt_keeps_what_was_found() -> None:
     assert any("interrupted" in note for note in report.assumptions["confirm"])
 
 
+def test_an_interrupt_while_a_test_is_made_plain_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tensorproof.confirm.system_test.shrunk", interrupt)
+    report = find_system_tests(_prepared(program("26")), loss="loss", nodes=["loss/log"])
+    assert [f.node for f in report.confirmed] == ["loss/log"]
+
+
 # -- parts of the search -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("id", ["26", "40"])
+def test_matching_alone_finds_system_tests(id: str) -> None:
+    prepared = _prepared(program(id))
+    confirming = SystemConfirm(
+        prepared.proto, nodes=(CASES[id],), declared=prepared.declared, loss="loss", direct=False, shrink=False
+    )
+    report = prepared.checked(confirming)
+    assert [f.node for f in report.confirmed] == [CASES[id]]
+    assert [test.how for test in confirming.tests.values()] == ["matching"]
 
 
 def test_matching_finds_an_example_for_given_weights() -> None:

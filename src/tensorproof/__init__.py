@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Finding", "Report", "Verdict", "__version__", "check", "find_witnesses"]
+__all__ = ["Finding", "Report", "Verdict", "__version__", "check", "find_system_tests", "find_witnesses"]
 
 
 def __getattr__(name: str) -> Any:
@@ -154,3 +154,66 @@ def find_witnesses(
         search_progress=search_progress,
     )
     return prepared.checked(confirming, progress=progress, insist=True)
+
+
+def find_system_tests(
+    model: str | Path | onnx.ModelProto,
+    *,
+    loss: str,
+    lr: float = 1.0,
+    steps: int = 1,
+    batch: int | None = None,
+    ranges: Mapping[str, Any] | None = None,
+    dims: Mapping[str, int | tuple[int, int]] | None = None,
+    weights: str = "fixed",
+    samples: str | None = None,
+    target: str = "onnxruntime-cpu",
+    precision: str | None = None,
+    effort: int = 1,
+    cache: bool = True,
+    nodes: Sequence[str] = (),
+    seed: int = 0,
+    evaluations: int = 600,
+    method: str = "full",
+    budget: float | None = None,
+    shrink: bool = True,
+    witnesses: str | Path | None = None,
+    progress: Callable[[str, int], None] | None = None,
+    search_progress: Callable[[str, int, float], None] | None = None,
+) -> Report:
+    """Check an ONNX model, and search for every finding a training example and an inference input that together make it fail.
+
+    From the weights of the file, `steps` steps of gradient descent on the output `loss` with learning rate `lr`, on one example
+    (of `batch` samples, where the model leaves that open), lead to weights with which the node fails in ONNX Runtime. The
+    weights that are ranges are trained; all of them, if there is none. Needs the extra `torch`.
+    """
+    from tensorproof.confirm.system_test import find_system_tests as search
+    from tensorproof.preparing import Prepared
+
+    prepared = Prepared.of(
+        model,
+        ranges=ranges,
+        dims=dims,
+        weights=weights,
+        samples=samples,
+        target=target,
+        precision=precision,
+        effort=effort,
+        cache=cache,
+    )
+    return search(
+        prepared,
+        loss=loss,
+        lr=lr,
+        steps=steps,
+        batch=batch,
+        nodes=nodes,
+        seed=seed,
+        evaluations=evaluations,
+        method=method,
+        budget=budget,
+        shrink=shrink,
+        witnesses=witnesses,
+        progress=progress,
+        search_progress=search_progress,
+    )

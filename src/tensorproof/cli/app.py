@@ -147,6 +147,14 @@ def confirm(
     budget: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of all searches.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the search.", show_default="0")] = None,
     no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Keep failing inputs as they were found.")] = False,
+    system_test: Annotated[
+        bool,
+        typer.Option("--system-test", help="Search a training example and an inference input that fails after training on it."),
+    ] = False,
+    loss: Annotated[str | None, typer.Option(metavar="OUTPUT", help="The output that training makes small.")] = None,
+    lr: Annotated[float, typer.Option(help="Learning rate of a training step.")] = 1.0,
+    steps: Annotated[int, typer.Option(help="Training steps on the example.")] = 1,
+    batch: Annotated[int | None, typer.Option(help="Samples of the example, where the model leaves that open.")] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where failing inputs and their tests are saved.")] = Path(
         "tensorproof-witnesses"
     ),
@@ -174,6 +182,11 @@ def confirm(
         budget=budget,
         seed=seed,
         shrink=not no_shrink,
+        system_test=system_test,
+        loss=loss,
+        rate=lr,
+        steps=steps,
+        batch=batch,
         out=out,
         format=format,
         output=output,

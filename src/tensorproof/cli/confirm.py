@@ -6,9 +6,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
-from tensorproof import find_witnesses
+from tensorproof import find_system_tests, find_witnesses
 from tensorproof.assumptions import parse_dimension_option
 from tensorproof.cli.check import declared_domains, put_out
 from tensorproof.cli.progress import shown_search
@@ -37,6 +38,11 @@ class ConfirmOptions:
     budget: float | None
     seed: int | None
     shrink: bool
+    system_test: bool
+    loss: str | None
+    rate: float
+    steps: int
+    batch: int | None
     out: Path
     format: str
     output: Path | None
@@ -72,7 +78,12 @@ def _searched(
     progress: Callable[[str, int], None] | None,
     search_progress: Callable[[str, int, float], None] | None,
 ) -> Report:
-    report = find_witnesses(
+    search = find_witnesses
+    if options.system_test:
+        if options.loss is None:
+            raise ConfigurationError("--system-test: name the output that training makes small with --loss")
+        search = partial(find_system_tests, loss=options.loss, lr=options.rate, steps=options.steps, batch=options.batch)
+    report = search(
         options.model,
         ranges=declared_domains(options.ranges, options.ranges_file, configuration),
         dims=dict(configuration.dims) | dict(map(parse_dimension_option, options.dims)),

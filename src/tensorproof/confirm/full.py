@@ -45,6 +45,9 @@ class FullConfirm(QuickConfirm):
     ) -> None:
         try:
             for watch in watches:
+                if runtime.is_over:
+                    self.notes.append("the time limit was reached: findings that were not reached yet stay possible")
+                    break
                 self._confirm(watch, runtime, model, analysis, domains, free)
         except KeyboardInterrupt:
             self.notes.append("interrupted: findings that were not reached yet stay possible")
@@ -59,6 +62,8 @@ class FullConfirm(QuickConfirm):
             if watch.point is not None and self.shrink:
                 self._make_plain(observer, watch.point, domains)
         except CannotObserve as reason:
+            if runtime.is_over:
+                return
             self.notes.append(f"{watch.finding.node}: {reason}")
 
     def _seek(self, observer: Observer, model: Model, domains: Domains, runtime: Runtime) -> None:

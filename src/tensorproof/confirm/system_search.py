@@ -96,8 +96,8 @@ class SystemSearch(Search):
         self.how: Literal["samples", "direct"] = "samples" if budget.method == "random" else "direct"
 
     def run(self) -> Point | None:
-        """As every search; but samples are replayed first: a replay costs less than second derivatives."""
-        if self._budget.method == "full":
+        """As every search; but without starts of its own, samples are replayed first: that costs less than second derivatives."""
+        if self._budget.method == "full" and not self._first:
             for point in points(self._budget.seed, self._domains, SCOUTS):
                 if self._is_over():
                     return None

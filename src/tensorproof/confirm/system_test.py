@@ -120,9 +120,11 @@ class SystemConfirm(QuickConfirm):
     steps: int = 1
     batch: int | None = None
     budget: Budget = field(default_factory=Budget)
+    #: Whether gradients through the training step lead the search; without, all is left to gradient matching, as RANUM has it.
+    direct: bool = True
     shrink: bool = True
     search_progress: SearchProgress | None = None
-    #: What was found, by node.
+    #: What was found, by the identities of findings.
     tests: dict[str, SystemTest] = field(default_factory=dict[str, SystemTest])
 
     def __call__(self, model: Model, analysis: Analysis) -> Iterable[Finding]:
@@ -132,18 +134,30 @@ class SystemConfirm(QuickConfirm):
             self.notes.append(f"no system test: input {unfed[0]!r} has no declared shape, or is not a tensor")
         elif watches:
             self._round_values(model, analysis)
-            training = Training(model, self.loss, trainable(model, analysis.assumptions.weights), rate=self.rate, steps=self.steps)
+            training = self._training(model, analysis)
             example = self._example_domains(model, analysis)
             with Runtime(data_folder=self.data_folder, time_limit=self.time_limit) as runtime:
                 try:
                     for watch in watches:
-                        self._find(_Task(self, watch, model, analysis, training, example, runtime))
+                        self._find(watch, lambda watch: _Task(self, watch, model, analysis, training, example, runtime))
                 except KeyboardInterrupt:
                     self.notes.append("interrupted: findings that were not reached yet stay possible")
                 self._replay(runtime, watches, training.names)
+            self._note_ranges(watches, model, analysis)
             self._save_tests(watches, model, analysis)
         settled = {w.index: w.settled() for w in watches}
         return [settled.get(index, finding) for index, finding in enumerate(analysis.findings)]
+
+    def _note_ranges(self, watches: Sequence[Watch], model: Model, analysis: Analysis) -> None:
+        """Say where training leads out of the ranges under which the model was scanned: the failure is real all the same."""
+        ranged = {model.name_of(n): domain for n, domain in analysis.assumptions.weights.items()}
+        for watch in watches:
+            test = self.tests.get(watch.finding.identity)
+            if test is None:
+                continue
+            left = [n for n, w in test.weights.items() if n in ranged and (w.min() < ranged[n].low or w.max() > ranged[n].high)]
+            if left:
+                self.notes.append(f"{watch.finding.node}: training leaves the declared ranges of {', '.join(left)}")
 
     def _example_domains(self, model: Model, analysis: Analysis) -> Domains:
         """The inputs that the loss needs, with the size of the training example's batch."""
@@ -156,19 +170,30 @@ class SystemConfirm(QuickConfirm):
         (assumed, *_), _ = resolve(model, declared)
         return _chosen(domains_of(model, replace(analysis, assumptions=assumed)), needed_inputs(self.proto, [self.loss]))
 
-    def _find(self, task: _Task) -> None:
+    def _training(self, model: Model, analysis: Analysis) -> Training:
         try:
-            found = task.run()
+            return Training(model, self.loss, trainable(model, analysis.assumptions.weights), rate=self.rate, steps=self.steps)
         except ImportError:
             raise ConfigurationError("training needs the extra `torch`: pip install 'tensorproof[torch]'") from None
+
+    def _find(self, watch: Watch, make_task: Callable[[Watch], _Task]) -> None:
+        node = watch.finding.node
+        try:
+            task = make_task(watch)
+            found = task.run()
         except (NotExecutable, CannotObserve) as reason:
-            self.notes.append(f"{task.watch.finding.node}: no system test: {reason}")
+            self.notes.append(f"{node}: no system test: {reason}")
             return
-        node = task.watch.finding.node
         if found is None:
             self.notes.append(f"{node}: no system test was found in {task.evaluations} evaluations")
             return
-        self.tests[node], task.watch.point = found, {**task.other_inputs(), **found.inference, **found.weights}
+        self._keep(watch, task, found)
+        if self.shrink:
+            self._keep(watch, task, task.shrunk(found))
+
+    def _keep(self, watch: Watch, task: _Task, test: SystemTest) -> None:
+        self.tests[watch.finding.identity] = test
+        watch.point = {**task.other_inputs(), **test.inference, **test.weights}
 
     def _save_tests(self, watches: Sequence[Watch], model: Model, analysis: Analysis) -> None:
         if self.folder is None:
@@ -176,18 +201,21 @@ class SystemConfirm(QuickConfirm):
         legal = legal_specials(model, analysis)
         name = Path(model.path).name if model.path else model.name
         for watch in watches:
-            test = self.tests.get(watch.finding.node)
+            test = self.tests.get(watch.finding.identity)
             if test is None or watch.point is None:
                 continue
             if any(array.dtype.kind in "VO" for array in (*test.training.values(), *test.inference.values())):
                 self.notes.append(f"{watch.finding.node}: its system test has inputs in a format that numpy files do not hold")
                 continue
             leading = prefix(self.proto, [self.loss])
-            trained = {tensor.name for tensor in leading.graph.initializer} & set(test.weights)
+            known = {tensor.name for tensor in leading.graph.initializer}
+            # Weights on which the loss does not depend stay what they are, and the node may need them.
+            others = [t for t in self.proto.graph.initializer if t.name in test.weights and t.name not in known]
+            leading.graph.initializer.extend(others)
             showing = watch.part
             if showing is None:
                 produced = {value for node in self.proto.graph.node for value in node.output}
-                showing = prefix(self.proto, [v for v in (*watch.operands, *watch.results) if v in produced], trained)
+                showing = prefix(self.proto, [v for v in (*watch.operands, *watch.results) if v in produced], test.weights)
             if not all(map(self._embedded, (leading, showing))):
                 continue
             operands, results = ((), (witness.FLAG,)) if watch.in_body else (watch.operands, watch.results)
@@ -226,14 +254,15 @@ class _Task:
 
     def run(self) -> SystemTest | None:
         budget = self._options.budget
-        found, how = self._search(budget)
+        found, how = self._search(budget) if self._options.direct else (None, "matching")
         if found is None and budget.method == "full" and not self._runtime.is_over:
             found, how = self._by_matching(budget), "matching"
-        if found is None:
-            return None
-        if self._options.shrink:
-            found = shrunk(found, self._domains, self._observer.fails, budget=SHRINK_RUNS)
-        return self._test(found, how)
+        return None if found is None else self._test(found, how)
+
+    def shrunk(self, test: SystemTest) -> SystemTest:
+        """The same made plain."""
+        point = shrunk(joined(test.training, test.inference), self._domains, self._observer.fails, budget=SHRINK_RUNS)
+        return self._test(point, test.how)
 
     def other_inputs(self) -> Point:
         """A value for each input that the node does not need, such as labels: a run of the whole model needs them."""
@@ -279,7 +308,7 @@ class _Task:
             self.evaluations += matching.evaluations
             if any(self._observer.note(point) for point in matched) or self._runtime.is_over:
                 return self._observer.found
-            if self._search(replace(budget, evaluations=share), matched)[0] is not None:
+            if self._options.direct and self._search(replace(budget, evaluations=share), matched)[0] is not None:
                 return self._observer.found
         return None
 

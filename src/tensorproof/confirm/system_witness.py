@@ -123,9 +123,12 @@ def unexpected(name, array):
 
 
 def described(name, array):
-    finite = array[np.isfinite(array)].astype(np.float64) if array.dtype.kind in "fiu" else array[:0].astype(np.float64)
+    text = "%a, shape %s, %s" % (name, array.shape, array.dtype)
+    if array.dtype.kind not in "fiu":
+        return text
+    finite = array[np.isfinite(array)].astype(np.float64)
     ends = "[%g, %g]" % (finite.min(), finite.max()) if finite.size else "no finite numbers"
-    return "%a, shape %s, %s: %s, unexpected: %d" % (name, array.shape, array.dtype, ends, unexpected(name, array))
+    return "%s: %s, not finite: %d" % (text, ends, array.size - finite.size)
 
 
 if __name__ == "__main__":
@@ -170,7 +173,7 @@ def save(
         loss=test.loss,
         rate=test.rate,
         steps=test.steps,
-        weights=[tensor.name for tensor in models[0].graph.initializer if tensor.name in test.weights],
+        weights=list(test.weights),
         operands=list(operands),
         results=list(results),
         legal={key: [str(value) for value in values] for key, values in legal.items() if values},

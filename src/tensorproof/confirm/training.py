@@ -119,7 +119,7 @@ def trained_weights(
     """The weights of an ONNX file after training on an example, by name."""
     model = load(path)
     numbers = {model.name_of(n): n for n in model.weights}
-    trained = Training(model, loss, [numbers[name] for name in weights if name in numbers], rate=rate, steps=steps)
+    trained = Training(model, loss, [numbers[name] for name in weights], rate=rate, steps=steps)
     return trained.trained(example)
 
 
