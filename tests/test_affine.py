@@ -11,7 +11,8 @@ import pytest
 from tensorproof.formats import FLOAT32
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.ranges.abstraction import Abstraction, Values
-from tensorproof.ranges.propagate import Flow, propagate
+from tensorproof.ranges.flow import Flow
+from tensorproof.ranges.propagate import propagate
 from tensorproof.ranges.range import Range
 from tensorproof.targets import IEEE, Target
 from tests.models import found, model, static

@@ -14,7 +14,8 @@ from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.operators.table import all_operators
 from tensorproof.ranges.abstraction import Abstraction, Values
 from tensorproof.ranges.fields import added, multiplied, reciprocal
-from tensorproof.ranges.propagate import Flow, propagate
+from tensorproof.ranges.flow import Flow
+from tensorproof.ranges.propagate import propagate
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.relations import form_of
 from tensorproof.ranges.views import Reshaped, Sliced, Taken, Transposed, followed, positions

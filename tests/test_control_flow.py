@@ -16,8 +16,9 @@ from tensorproof.graph import Node
 from tensorproof.ranges.containers import SequenceOf
 from tensorproof.ranges.grid import Span
 from tensorproof.ranges.iteration import MANY, Iteration
-from tensorproof.ranges.propagate import RangedGraph, propagate
+from tensorproof.ranges.propagate import propagate
 from tensorproof.ranges.range import NAN, POSITIVE_INFINITY, Range
+from tensorproof.ranges.records import RangedGraph
 from tensorproof.targets import IEEE, ONNXRUNTIME_CPU
 from tests.models import found, model, static
 

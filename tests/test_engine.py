@@ -21,9 +21,9 @@ from tensorproof.operators.table import Call, evaluate, find_operator
 from tensorproof.ranges import norms
 from tensorproof.ranges.abstraction import FIRST_PASS, PRECISE
 from tensorproof.ranges.costs import collecting
+from tensorproof.ranges.flow import NO_ROOTS, united
 from tensorproof.ranges.grid import fine
 from tensorproof.ranges.norms import Norm
-from tensorproof.ranges.propagate import NO_ROOTS, united
 from tensorproof.ranges.range import Range, align
 from tensorproof.ranges.rounding import Rounding
 from tensorproof.ranges.silence import is_silent, silence

@@ -12,8 +12,9 @@ import pytest
 
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.ranges.abstraction import FIRST_PASS, PRECISE, Abstraction
-from tensorproof.ranges.propagate import RangedGraph, propagate
+from tensorproof.ranges.propagate import propagate
 from tensorproof.ranges.range import NAN, Range
+from tensorproof.ranges.records import RangedGraph
 from tensorproof.targets import IEEE, ONNXRUNTIME_CPU, Target
 from tests.models import model
 

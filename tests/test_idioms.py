@@ -22,8 +22,9 @@ from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.frontends.onnx_precision import converted
 from tensorproof.idioms.claims import all_idioms, claims_of
 from tensorproof.ranges.abstraction import FIRST_PASS, PRECISE, Abstraction
-from tensorproof.ranges.propagate import RangedGraph, propagate
+from tensorproof.ranges.propagate import propagate
 from tensorproof.ranges.range import Range
+from tensorproof.ranges.records import RangedGraph
 from tensorproof.targets import find_target
 from tests.models import model
 from tests.safe_models import SAFE, Case

@@ -20,8 +20,9 @@ from tensorproof.frontends.onnx_precision import converted
 from tensorproof.operators.table import Call, evaluate, find_operator
 from tensorproof.ranges.abstraction import FIRST_PASS, Abstraction
 from tensorproof.ranges.norms import Norm
-from tensorproof.ranges.propagate import RangedGraph, propagate
+from tensorproof.ranges.propagate import propagate
 from tensorproof.ranges.range import Range
+from tensorproof.ranges.records import RangedGraph
 from tensorproof.ranges.spectral import sigma
 from tensorproof.targets import IEEE, ONNXRUNTIME_CPU
 from tests.models import model

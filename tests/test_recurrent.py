@@ -13,8 +13,9 @@ from onnx import helper
 from tensorproof.formats import FLOAT16, FLOAT32, Format
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.ranges.abstraction import FIRST_PASS, PRECISE, Abstraction
-from tensorproof.ranges.propagate import RangedGraph, propagate
+from tensorproof.ranges.propagate import propagate
 from tensorproof.ranges.range import Range
+from tensorproof.ranges.records import RangedGraph
 from tensorproof.targets import IEEE, ONNXRUNTIME_CPU
 from tests.soundness.seeds.recurrent import layer
 from tests.soundness.seeds.seed import Seed

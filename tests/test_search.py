@@ -162,8 +162,12 @@ def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tensorproof", "confirm", str(path), "--range", "x=-1:1", "--evaluations", "10000000"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.Popen([*command, "--out", str(tmp_path / "w"), "--no-shrink"], stdout=subprocess.PIPE, env=environment)
-    time.sleep(8.0)
-    assert process.poll() is None
+    deadline = time.monotonic() + 120.0
+    while not list(tmp_path.glob("w/*.npz")) and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.2)
+    # The search for the other finding has begun.
+    time.sleep(1.0)
     process.send_signal(signal.SIGINT)
     text, _ = process.communicate(timeout=60)
     assert process.returncode == 1

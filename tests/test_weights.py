@@ -16,7 +16,8 @@ from tensorproof.formats import FLOAT32, INT64
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.ranges import channel_windows, weighted_windows, weights
 from tensorproof.ranges.abstraction import FIRST_PASS, PRECISE, Abstraction
-from tensorproof.ranges.propagate import Flow, propagate
+from tensorproof.ranges.flow import Flow
+from tensorproof.ranges.propagate import propagate
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.sums import interval_product
 from tensorproof.targets import ONNXRUNTIME_CPU

@@ -21,9 +21,10 @@ from tensorproof.ranges.abstraction import FIRST_PASS, Abstraction
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf
 from tensorproof.ranges.costs import Costs
 from tensorproof.ranges.costs import current as current_costs
+from tensorproof.ranges.flow import Flow, Roots
 from tensorproof.ranges.grid import Span
-from tensorproof.ranges.propagate import Flow, RangedGraph, Record, Roots, Summary
 from tensorproof.ranges.range import NAN, Range
+from tensorproof.ranges.records import RangedGraph, Record, Summary
 from tensorproof.ranges.weights import is_large, survey
 from tensorproof.refine.alarms import elements
 from tensorproof.refine.driver import DEFAULT_EFFORT, EFFORTS, propagate_refined

@@ -14,9 +14,11 @@ from tensorproof.formats import BY_ONNX_CODE, Format, of_dtype
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.graph import Model
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf
+from tensorproof.ranges.flow import Flow
 from tensorproof.ranges.grid import largest
-from tensorproof.ranges.propagate import Flow, RangedGraph, propagate
+from tensorproof.ranges.propagate import propagate
 from tensorproof.ranges.range import Range
+from tensorproof.ranges.records import RangedGraph
 from tensorproof.targets import IEEE, ONNXRUNTIME_CPU, Target
 from tests.soundness.containment import violation
 from tests.soundness.oracles import is_distrusted

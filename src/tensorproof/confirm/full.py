@@ -44,7 +44,8 @@ class FullConfirm(QuickConfirm):
         free: Sequence[str],
     ) -> None:
         try:
-            for watch in watches:
+            # What samples found is saved before a long search begins.
+            for watch in sorted(watches, key=lambda watch: watch.point is None):
                 if runtime.is_over:
                     self.notes.append("the time limit was reached: findings that were not reached yet stay possible")
                     break
@@ -61,6 +62,8 @@ class FullConfirm(QuickConfirm):
                 self._seek(observer, model, domains, runtime)
             if watch.point is not None and self.shrink:
                 self._make_plain(observer, watch.point, domains)
+            self._replay(runtime, [watch], free)
+            self._save([watch], free, model, analysis)
         except CannotObserve as reason:
             if runtime.is_over:
                 return

@@ -83,7 +83,7 @@ class QuickConfirm:
                 self._observe_bodies(runtime, watches, model, analysis, domains, free)
                 self._look_further(runtime, watches, model, analysis, domains, free)
                 self._replay(runtime, watches, free)
-            self._save(watches, free, legal, Path(model.path).name if model.path else model.name)
+            self._save(watches, free, model, analysis)
         settled = {w.index: w.settled() for w in watches}
         return [settled.get(index, finding) for index, finding in enumerate(analysis.findings)]
 
@@ -169,7 +169,7 @@ class QuickConfirm:
 
     def _replay(self, runtime: Runtime, watches: Sequence[Watch], free: Sequence[str]) -> None:
         """Where does the bad value go? The unmodified model is run on each witness."""
-        failed = [w for w in watches if w.point is not None]
+        failed = [w for w in watches if w.point is not None and w.reaches is None]
         if not failed:
             return
         session = runtime.session(instrumented(self.proto, [info.name for info in self.proto.graph.output], free))
@@ -184,11 +184,13 @@ class QuickConfirm:
                 # The model itself stops on this input: nothing could reach the user more surely.
                 watch.reaches = "output"
 
-    def _save(self, watches: Sequence[Watch], free: Sequence[str], legal: Mapping[str, int], model_name: str) -> None:
+    def _save(self, watches: Sequence[Watch], free: Sequence[str], model: Model, analysis: Analysis) -> None:
+        """Save the witnesses that are not saved yet."""
         if self.folder is None:
             return
+        legal, model_name = legal_specials(model, analysis), Path(model.path).name if model.path else model.name
         for watch in watches:
-            if watch.point is None:
+            if watch.point is None or watch.finding.witness is not None:
                 continue
             if watch.part is not None:
                 if not self._embedded(watch.part):

@@ -16,10 +16,11 @@ from tensorproof.formats import FLOAT32, INT64
 from tensorproof.graph import Graph, Model, Node
 from tensorproof.operators.table import operator
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, join, truth
+from tensorproof.ranges.flow import NO_ROOTS, Flow, Roots
 from tensorproof.ranges.grid import Cuts, Shape, Size, Span, largest, smallest, union
 from tensorproof.ranges.iteration import FEW, MANY, Iteration, Outcome, Trips
 from tensorproof.ranges.narrowing import assuming, narrowed_states
-from tensorproof.ranges.propagate import NO_ROOTS, Flow, Propagation, Roots
+from tensorproof.ranges.propagate import Propagation
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.slices import (
     axis_of,

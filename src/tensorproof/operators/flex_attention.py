@@ -21,9 +21,10 @@ from tensorproof.operators.attention import (
 from tensorproof.operators.linear import matmul
 from tensorproof.operators.softmax import softmax
 from tensorproof.operators.table import CORRECT, Block, Call, Operator, operator
+from tensorproof.ranges.flow import Flow
 from tensorproof.ranges.grid import smallest
 from tensorproof.ranges.moving import shape_of
-from tensorproof.ranges.propagate import Flow, Propagation
+from tensorproof.ranges.propagate import Propagation
 from tensorproof.ranges.range import Range
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 

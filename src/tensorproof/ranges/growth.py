@@ -13,7 +13,7 @@ import numpy as np
 from tensorproof.formats import FLOAT32, Array, Format
 from tensorproof.graph import Graph
 from tensorproof.ranges.containers import Abstract
-from tensorproof.ranges.propagate import Flow
+from tensorproof.ranges.flow import Flow
 from tensorproof.ranges.range import Aligned, Range, align
 
 #: At most this many states are counted out: each costs one more evaluation of the body.

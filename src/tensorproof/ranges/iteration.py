@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from tensorproof.errors import NotAnalysed
 from tensorproof.graph import Graph
 from tensorproof.ranges.containers import Abstract, anything_like, includes, join, same, truth
+from tensorproof.ranges.flow import NO_ROOTS, Flow, Roots
 from tensorproof.ranges.grid import Size, Span
 from tensorproof.ranges.growth import filled_like, find_growth
-from tensorproof.ranges.propagate import NO_ROOTS, Flow, Propagation, Roots
+from tensorproof.ranges.propagate import Propagation
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.slices import joined, spread, stacked
 from tensorproof.ranges.widening import Widening

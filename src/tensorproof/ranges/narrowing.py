@@ -10,8 +10,9 @@ import numpy as np
 
 from tensorproof.formats import Array
 from tensorproof.graph import ABSENT, Graph
+from tensorproof.ranges.flow import Flow
 from tensorproof.ranges.guards import SAME, TURNED, Fact, hands_back
-from tensorproof.ranges.propagate import Flow, Propagation
+from tensorproof.ranges.propagate import Propagation
 from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Range, align
 from tensorproof.ranges.rounding import flushed
 

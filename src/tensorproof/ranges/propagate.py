@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -22,167 +21,19 @@ from tensorproof.idioms.claims import Claim, Fact, claims_of
 from tensorproof.operators.table import UNDEFINED, Bound, Call, Hazard, Operator, evaluate, find_operator
 from tensorproof.ranges import costs
 from tensorproof.ranges.abstraction import PRECISE, Abstraction
-from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, join, with_special
+from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, with_special
+from tensorproof.ranges.flow import NO_ROOTS, Flow, Roots, roots_of, united
 from tensorproof.ranges.grid import Shape, Span
 from tensorproof.ranges.guards import Guards
+from tensorproof.ranges.lifetimes import fine_values, last_uses
 from tensorproof.ranges.range import CELL_BUDGET, SPECIALS, Range
+from tensorproof.ranges.records import NOTHING_KNOWN, Known, RangedGraph, Record, Summary
 from tensorproof.ranges.rounding import flushed
 from tensorproof.ranges.silence import is_silent, silence
 from tensorproof.targets import Target
 
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What earlier passes proved: bounds of values (where no hazard fires), and hazards that cannot fire.
-
-    A hazard is named by the number of its node, the code of its rule and its operand. The results of a node that may
-    overflow must have no bound here: it would hide the overflow.
-    """
-
-    ranges: Mapping[int, Bound] = field(default_factory=dict[int, Bound])
-    impossible: frozenset[tuple[int, str, int]] = frozenset()
-
-
-NOTHING_KNOWN = Known()
-
-Roots = frozenset[int]
-NO_ROOTS: Roots = frozenset()
-
 #: First passes over models of more nodes leave out what costs much more than the nodes themselves; refinements do not.
 _LARGE_MODEL = 20_000
-
-
-@dataclass(slots=True, eq=False)
-class Flow:
-    """What flows along an edge. `actual` is `clean` itself wherever no root lies before. Never changed once it is made."""
-
-    clean: Abstract
-    actual: Abstract
-    roots: Roots = NO_ROOTS
-
-    @classmethod
-    def of(cls, value: Abstract) -> Flow:
-        return cls(value, value)
-
-    def join(self, other: Flow) -> Flow:
-        """What flows along an edge that either of two paths reaches."""
-        clean = join(self.clean, other.clean)
-        both_clean = self.actual is self.clean and other.actual is other.clean
-        actual = clean if both_clean else join(self.actual, other.actual)
-        return Flow(clean, actual, self.roots | other.roots)
-
-    def unrelated(self) -> Flow:
-        """The same bounds for a tensor of which nothing else is known to have the same elements."""
-        clean = _unrelated(self.clean)
-        return Flow(clean, clean if self.actual is self.clean else _unrelated(self.actual), self.roots)
-
-    def behind(self, roots: Roots) -> Flow:
-        """The same values, reached through these roots as well."""
-        return self if roots <= self.roots else Flow(self.clean, self.actual, self.roots | roots)
-
-
-def _unrelated(value: Abstract) -> Abstract:
-    if not isinstance(value, Range):
-        return value
-    copy = value.bare()
-    copy.norm = value.norm
-    return copy
-
-
-def _no_hazards() -> list[Hazard]:
-    return []
-
-
-@dataclass(slots=True)
-class Record:
-    """What the analysis found out about one node, over all times that it was evaluated (loop bodies: many)."""
-
-    node: Node
-    checkable: bool = False
-    hazards: list[Hazard] = field(default_factory=_no_hazards)
-    consequences: list[Hazard] = field(default_factory=_no_hazards)
-    roots: Roots = NO_ROOTS
-    not_analysed: str | None = None
-
-    def add(self, hazards: Sequence[Hazard], consequences: Sequence[Hazard], roots: Roots) -> None:
-        """Add what one more evaluation found. Hazards of the same rule and operand are one, whose bounds are joined."""
-        self.roots = united(self.roots, roots)
-        for hazard in hazards:
-            _merge(self.hazards, hazard)
-        for hazard in consequences:
-            _merge(self.consequences, hazard)
-        if self.hazards and self.consequences:
-            own = {hazard.rule.code for hazard in self.hazards}
-            self.consequences = [hazard for hazard in self.consequences if hazard.rule.code not in own]
-
-
-def _merge(found: list[Hazard], hazard: Hazard) -> None:
-    for index, other in enumerate(found):
-        if (other.rule, other.operand, other.operator) == (hazard.rule, hazard.operand, hazard.operator):
-            low, high = float(np.fmin(other.low, hazard.low)), float(np.fmax(other.high, hazard.high))
-            found[index] = replace(other, low=low, high=high, gives=other.gives | hazard.gives)
-            return
-    found.append(hazard)
-
-
-class Summary:
-    """The hull of a value over all its cells, kept for reports after the range itself is freed.
-
-    The ends of a constant are looked for when somebody asks for them.
-    """
-
-    __slots__ = ("_constant", "_ends", "format", "shape", "special")
-
-    def __init__(self, format: Format, shape: Shape | None, low: float, high: float, special: int) -> None:
-        self.format = format
-        self.shape = shape
-        self.special = special
-        self._ends: tuple[float, float] | None = (low, high)
-        self._constant: Range | None = None
-
-    @classmethod
-    def of(cls, value: Abstract) -> Summary | None:
-        if isinstance(value, Range):
-            constant = value.array is not None
-            summary = cls(value.format, value.shape, *((0.0, 0.0) if constant else value.hull()), value.any_special)
-            if constant:
-                summary._ends, summary._constant = None, value
-            return summary
-        inner = value.element if isinstance(value, SequenceOf) else value.value
-        return None if inner is None else cls.of(inner)
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        if self._ends is None:
-            assert self._constant is not None
-            self._ends = self._constant.hull()
-        return self._ends
-
-    @property
-    def low(self) -> float:
-        return self.ends[0]
-
-    @property
-    def high(self) -> float:
-        return self.ends[1]
-
-    def join(self, other: Summary) -> Summary:
-        low, high = min(self.low, other.low), max(self.high, other.high)
-        shape = self.shape if self.shape == other.shape else None
-        return Summary(self.format, shape, low, high, self.special | other.special)
-
-
-@dataclass(slots=True)
-class RangedGraph:
-    """The result of the propagation: a summary per value, a record per node that was reached, the ranges of the outputs."""
-
-    model: Model
-    target: Target
-    summaries: dict[int, Summary]
-    records: dict[int, Record]
-    outputs: dict[int, Flow]
-    ranges: dict[int, Flow]
-    claims: Mapping[int, Sequence[Claim]]
 
 
 class Propagation:
@@ -308,7 +159,7 @@ class Propagation:
             self.set(number, self._alone(flow))
         last_use = self._last_uses.get(id(graph))
         if last_use is None:
-            last_use = self._last_uses[id(graph)] = _last_uses(graph, self.claims, self._guards_of(graph))
+            last_use = self._last_uses[id(graph)] = last_uses(graph, self.claims, self._guards_of(graph))
         evaluate_node = self._evaluate if self._costs is None else partial(self._evaluate_counted, self._costs)
         for position, node in enumerate(graph.nodes):
             evaluate_node(node)
@@ -341,7 +192,7 @@ class Propagation:
         record = self._record(node)
         entry = find_operator(node.domain, node.op)
         operands = [None if number == ABSENT else self.read(number) for number in node.inputs]
-        roots = _roots_of(operands)
+        roots = roots_of(operands)
         if entry is None:
             record.checkable = True
             where = f"domain {node.domain}" if node.domain else "the ONNX standard at this version"
@@ -424,7 +275,7 @@ class Propagation:
 
     def apply_part(self, part: Operator, node: Node, operands: Sequence[Flow | None]) -> list[Flow]:
         """A step of a control-flow operator that is no sub-graph: its hazards are the node's own."""
-        roots = _roots_of(operands)
+        roots = roots_of(operands)
         record = self._record(node)
         record.checkable = True
         return self._apply(part, node, operands, roots, record)
@@ -542,23 +393,6 @@ def unknown_value(format: Format | None, declared: Sequence[int | str | None] | 
     return value
 
 
-def united(a: Roots, b: Roots) -> Roots:
-    """The union of two sets, as one of them where it holds the other: long chains then share one set."""
-    if a is b or not b:
-        return a
-    if not a or a < b:
-        return b
-    return a if b <= a else a | b
-
-
-def _roots_of(operands: Sequence[Flow | None]) -> Roots:
-    roots = NO_ROOTS
-    for flow in operands:
-        if flow is not None and flow.roots:
-            roots = united(roots, flow.roots)
-    return roots
-
-
 def _as_list(result: object) -> list[Abstract]:
     return list(result) if isinstance(result, tuple) else [result]  # type: ignore[list-item]
 
@@ -574,65 +408,6 @@ def _narrower(a: Bound | None, b: Bound) -> Bound:
     ends, cells = (a, b) if isinstance(a, tuple) else (b, a)
     assert isinstance(ends, tuple) and isinstance(cells, Range)
     return cells.replace(np.maximum(cells.low, ends[0]), np.minimum(cells.high, ends[1]), None)
-
-
-def fine_values(graph: Graph, claims: Mapping[int, Sequence[Claim]]) -> frozenset[int]:
-    """The values that decide shapes, indices, iterations and masks, and all that they are made from."""
-    fine = {value for found in claims.values() for claim in found for value in claim.fine}
-    _label_fine(graph, fine)
-    return frozenset(fine)
-
-
-def _label_fine(graph: Graph, fine: set[int]) -> None:
-    for node in reversed(graph.nodes):
-        entry = find_operator(node.domain, node.op)
-        if entry is not None:
-            fine.update(node.inputs[i] for i in entry.steered_by if i < len(node.inputs))
-        for sub in node.subgraphs():
-            _label_fine(sub, fine)
-        if not fine.isdisjoint(node.outputs):
-            fine.update(node.inputs)
-    fine.discard(ABSENT)
-
-
-def _last_uses(graph: Graph, claims: Mapping[int, Sequence[Claim]], guards: Guards | None) -> dict[int, list[int]]:
-    """For each position, the values that no later node of the graph reads (sub-graphs of later nodes included)."""
-    last: dict[int, int] = {}
-
-    def reads(node: Node, position: int) -> None:
-        for number in node.inputs:
-            last[number] = position
-        for claim in claims.get(node.number, ()):
-            for number in claim.reads:
-                last[number] = position
-        if guards is not None:
-            last.update(dict.fromkeys(guards.read_by(node), position))
-
-    for position, node in enumerate(graph.nodes):
-        reads(node, position)
-        for sub in _subgraphs(node):
-            for inner in sub.nodes:
-                reads(inner, position)
-            for number in sub.outputs:
-                last[number] = position
-        for number in node.outputs:
-            last.setdefault(number, position)
-    keep = {*graph.outputs, *graph.inputs, *(() if guards is None else guards.kept_by(graph))}
-    produced = {number for node in graph.nodes for number in node.outputs}
-    result: dict[int, list[int]] = {}
-    for number, position in last.items():
-        # Only values made here are freed: those of an outer scope may be read again by the next iteration of a loop.
-        if number not in keep and number in produced:
-            result.setdefault(position, []).append(number)
-    return result
-
-
-def _subgraphs(node: Node) -> Generator[Graph]:
-    """The sub-graphs of a node and, in turn, of their nodes."""
-    for graph in node.subgraphs():
-        yield graph
-        for inner in graph.nodes:
-            yield from _subgraphs(inner)
 
 
 def propagate(

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 
 from tensorproof.graph import ABSENT, Graph, Node
+from tensorproof.ranges.flow import Flow
 from tensorproof.ranges.guards import Fact
-from tensorproof.ranges.propagate import Flow, Propagation
+from tensorproof.ranges.propagate import Propagation
 from tensorproof.ranges.range import Range
 
 #: Positions of the first state among the inputs and among the outputs of the body of a Loop.

@@ -11,7 +11,7 @@ import numpy as np
 from tensorproof.formats import Array, Format
 from tensorproof.graph import Graph, Model
 from tensorproof.ranges.containers import Abstract, widen
-from tensorproof.ranges.propagate import Flow
+from tensorproof.ranges.flow import Flow
 from tensorproof.ranges.range import Range, align
 
 #: Ends whose steps shrink by at least this ratio are taken to converge.

@@ -13,9 +13,11 @@ from tensorproof.idioms.claims import Claim
 from tensorproof.operators.table import Bound
 from tensorproof.ranges.abstraction import Abstraction
 from tensorproof.ranges.containers import Abstract
+from tensorproof.ranges.flow import Flow
 from tensorproof.ranges.grid import Shape, largest
-from tensorproof.ranges.propagate import Flow, Known, Propagation, RangedGraph, Record, Summary
+from tensorproof.ranges.propagate import Propagation
 from tensorproof.ranges.range import Range
+from tensorproof.ranges.records import Known, RangedGraph, Record, Summary
 from tensorproof.refine.cone import Part, Structure
 from tensorproof.targets import Target
 

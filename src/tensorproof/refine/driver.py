@@ -10,8 +10,10 @@ from tensorproof.errors import ConfigurationError
 from tensorproof.graph import Model
 from tensorproof.ranges.abstraction import FIRST_PASS, Abstraction
 from tensorproof.ranges.containers import Abstract
-from tensorproof.ranges.propagate import NOTHING_KNOWN, Flow, Known, RangedGraph, propagate
+from tensorproof.ranges.flow import Flow
+from tensorproof.ranges.propagate import propagate
 from tensorproof.ranges.range import Range
+from tensorproof.ranges.records import NOTHING_KNOWN, Known, RangedGraph
 from tensorproof.refine.alarms import Alarms
 from tensorproof.refine.local_steps import BISECTION, RELAXATION, entering, prove_in_windows
 from tensorproof.refine.stronger_domains import domains, repeat

@@ -10,8 +10,8 @@ from tensorproof.idioms.claims import Claim, claims_of
 from tensorproof.operators.table import Bound, find_operator, within
 from tensorproof.ranges.abstraction import Abstraction
 from tensorproof.ranges.containers import Abstract
-from tensorproof.ranges.propagate import Known
 from tensorproof.ranges.range import Range
+from tensorproof.ranges.records import Known
 from tensorproof.refine.alarms import Alarms, Budget, elements, open_hazards
 from tensorproof.refine.cases import FEW_ELEMENTS
 from tensorproof.refine.cone import Part, reads
