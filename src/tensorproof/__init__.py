@@ -165,7 +165,7 @@ def find_system_tests(
     batch: int | None = None,
     ranges: Mapping[str, Any] | None = None,
     dims: Mapping[str, int | tuple[int, int]] | None = None,
-    weights: str = "fixed",
+    weights: str = "ranum",
     samples: str | None = None,
     target: str = "onnxruntime-cpu",
     precision: str | None = None,
@@ -185,7 +185,8 @@ def find_system_tests(
 
     From the weights of the file, `steps` steps of gradient descent on the output `loss` with learning rate `lr`, on one example
     (of `batch` samples, where the model leaves that open), lead to weights with which the node fails in ONNX Runtime. The
-    weights that are ranges are trained; all of them, if there is none. Needs the extra `torch`.
+    weights that are ranges are trained; all of them, if there is none. By default the scan looks at weights that training may
+    lead to (`weights="ranum"`): with those of the file alone most nodes are safe. Needs the extra `torch`.
     """
     from tensorproof.confirm.system_test import find_system_tests as search
     from tensorproof.preparing import Prepared

@@ -87,7 +87,8 @@ def _searched(
         options.model,
         ranges=declared_domains(options.ranges, options.ranges_file, configuration),
         dims=dict(configuration.dims) | dict(map(parse_dimension_option, options.dims)),
-        weights=options.weights or configuration.weights or "fixed",
+        # Training changes weights: the scan looks at those that it may lead to.
+        weights=options.weights or configuration.weights or ("ranum" if options.system_test else "fixed"),
         samples=None if options.samples is None else str(options.samples),
         target=options.target or configuration.target or "onnxruntime-cpu",
         precision=options.precision or configuration.precision,
