@@ -22,6 +22,27 @@ app = typer.Typer(
 
 _debug = False
 
+# -- options that several commands have -------------------------------------------------------------------------------
+
+RangeOptions = Annotated[
+    list[str] | None,
+    typer.Option("--range", metavar="NAME=LOW:HIGH", help="Range of an input (or weight); `*` for all. Repeatable."),
+]
+RangesFile = Annotated[Path | None, typer.Option("--ranges", metavar="FILE", help='JSON: {"name": [low, high]}.')]
+Samples = Annotated[Path | None, typer.Option("--samples", metavar="FILE", help="Ranges learned from the arrays of an .npz file.")]
+Dimensions = Annotated[
+    list[str] | None,
+    typer.Option("--dim", metavar="NAME=SIZE", help="Size of a symbolic dimension, or LOW:HIGH. Repeatable."),
+]
+Weights = Annotated[str | None, typer.Option(help="fixed (as in the file), init, ranum, debar, or LOW:HIGH.", show_default="fixed")]
+Precision = Annotated[str | None, typer.Option(help="What if the model ran in float16, bfloat16, ...?")]
+TargetName = Annotated[str | None, typer.Option(help="The runtime whose arithmetic is assumed.", show_default="onnxruntime-cpu")]
+Effort = Annotated[int | None, typer.Option(metavar="0..3", help="How far to refine what is not proven at once.", show_default="1")]
+ReportFormat = Annotated[str, typer.Option("--format", help="terminal, json, sarif, github or junit.")]
+OutputFile = Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write the report to a file.")]
+FailOn = Annotated[str | None, typer.Option(help="confirmed, possible, incomplete or never.", show_default="confirmed")]
+SourceRoot = Annotated[Path | None, typer.Option(metavar="DIR", help="Source excerpts are shown from files under it.")]
+
 
 @app.callback()
 def common(
@@ -35,28 +56,14 @@ def common(
 @app.command()
 def check(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="ONNX files.", show_default=False)],
-    ranges: Annotated[
-        list[str] | None,
-        typer.Option("--range", metavar="NAME=LOW:HIGH", help="Range of an input (or weight); `*` for all. Repeatable."),
-    ] = None,
-    ranges_file: Annotated[Path | None, typer.Option("--ranges", metavar="FILE", help='JSON: {"name": [low, high]}.')] = None,
-    samples: Annotated[
-        Path | None, typer.Option("--samples", metavar="FILE", help="Ranges learned from the arrays of an .npz file.")
-    ] = None,
-    dims: Annotated[
-        list[str] | None,
-        typer.Option("--dim", metavar="NAME=SIZE", help="Size of a symbolic dimension, or LOW:HIGH. Repeatable."),
-    ] = None,
-    weights: Annotated[
-        str | None, typer.Option(help="fixed (as in the file), init, ranum, debar, or LOW:HIGH.", show_default="fixed")
-    ] = None,
-    precision: Annotated[str | None, typer.Option(help="What if the model ran in float16, bfloat16, ...?")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="The runtime whose arithmetic is assumed.", show_default="onnxruntime-cpu")
-    ] = None,
-    effort: Annotated[
-        int | None, typer.Option(metavar="0..3", help="How far to refine what is not proven at once.", show_default="1")
-    ] = None,
+    ranges: RangeOptions = None,
+    ranges_file: RangesFile = None,
+    samples: Samples = None,
+    dims: Dimensions = None,
+    weights: Weights = None,
+    precision: Precision = None,
+    target: TargetName = None,
+    effort: Effort = None,
     tensors: Annotated[
         str | None, typer.Option(help="Cells of the first pass: smash, partition or expand.", show_default="partition")
     ] = None,
@@ -65,19 +72,19 @@ def check(
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no summaries of weights between runs.")] = False,
     stats: Annotated[bool, typer.Option("--stats", help="Show where the time went, on standard error.")] = False,
-    format: Annotated[str, typer.Option("--format", help="terminal, json, sarif, github or junit.")] = "terminal",
-    output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write the report to a file.")] = None,
+    format: ReportFormat = "terminal",
+    output: OutputFile = None,
     select: Annotated[list[str] | None, typer.Option(metavar="CODES", help="Only these rules, e.g. NUM1,NUM203.")] = None,
     ignore: Annotated[
         list[str] | None, typer.Option(metavar="CODES", help="Not these rules; NUM101[/decoder/*] ignores by node.")
     ] = None,
-    fail_on: Annotated[str | None, typer.Option(help="confirmed, possible, incomplete or never.", show_default="confirmed")] = None,
+    fail_on: FailOn = None,
     strict: Annotated[bool, typer.Option("--strict", help="Same as --fail-on incomplete.")] = False,
     baseline: Annotated[Path | None, typer.Option(metavar="FILE", help="Known findings, not reported again.")] = None,
     write_baseline: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the findings as a new baseline.")] = None,
     no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Static analysis alone; nothing is run.")] = False,
     witnesses: Annotated[Path, typer.Option(metavar="DIR", help="Where failing inputs are saved.")] = Path("tensorproof-witnesses"),
-    source_root: Annotated[Path | None, typer.Option(metavar="DIR", help="Source excerpts are shown from files under it.")] = None,
+    source_root: SourceRoot = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the samples.", show_default="0")] = None,
     budget: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of confirmation.")] = None,
 ) -> None:
@@ -120,28 +127,14 @@ def confirm(
     nodes: Annotated[
         list[str] | None, typer.Option("--node", metavar="NAME", help="Only findings at this node (or pattern). Repeatable.")
     ] = None,
-    ranges: Annotated[
-        list[str] | None,
-        typer.Option("--range", metavar="NAME=LOW:HIGH", help="Range of an input (or weight); `*` for all. Repeatable."),
-    ] = None,
-    ranges_file: Annotated[Path | None, typer.Option("--ranges", metavar="FILE", help='JSON: {"name": [low, high]}.')] = None,
-    samples: Annotated[
-        Path | None, typer.Option("--samples", metavar="FILE", help="Ranges learned from the arrays of an .npz file.")
-    ] = None,
-    dims: Annotated[
-        list[str] | None,
-        typer.Option("--dim", metavar="NAME=SIZE", help="Size of a symbolic dimension, or LOW:HIGH. Repeatable."),
-    ] = None,
-    weights: Annotated[
-        str | None, typer.Option(help="fixed (as in the file), init, ranum, debar, or LOW:HIGH.", show_default="fixed")
-    ] = None,
-    precision: Annotated[str | None, typer.Option(help="What if the model ran in float16, bfloat16, ...?")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="The runtime whose arithmetic is assumed.", show_default="onnxruntime-cpu")
-    ] = None,
-    effort: Annotated[
-        int | None, typer.Option(metavar="0..3", help="How far to refine what is not proven at once.", show_default="1")
-    ] = None,
+    ranges: RangeOptions = None,
+    ranges_file: RangesFile = None,
+    samples: Samples = None,
+    dims: Dimensions = None,
+    weights: Weights = None,
+    precision: Precision = None,
+    target: TargetName = None,
+    effort: Effort = None,
     method: Annotated[str, typer.Option(help="full, gradient (one descent), random (samples) or uniform.")] = "full",
     evaluations: Annotated[int, typer.Option(metavar="N", help="Evaluations that the search of one finding may take.")] = 600,
     budget: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of all searches.")] = None,
@@ -158,10 +151,10 @@ def confirm(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where failing inputs and their tests are saved.")] = Path(
         "tensorproof-witnesses"
     ),
-    format: Annotated[str, typer.Option("--format", help="terminal, json, sarif, github or junit.")] = "terminal",
-    output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write the report to a file.")] = None,
-    fail_on: Annotated[str | None, typer.Option(help="confirmed, possible, incomplete or never.", show_default="confirmed")] = None,
-    source_root: Annotated[Path | None, typer.Option(metavar="DIR", help="Source excerpts are shown from files under it.")] = None,
+    format: ReportFormat = "terminal",
+    output: OutputFile = None,
+    fail_on: FailOn = None,
+    source_root: SourceRoot = None,
 ) -> None:
     """Search a failing input for every possible finding, and save it as a test that fails in ONNX Runtime."""
     from tensorproof.cli.confirm import ConfirmOptions, run_confirm

@@ -59,9 +59,7 @@ def run_check(options: CheckOptions) -> int:
     """Check all models and print one report; the exit code follows `--fail-on`."""
     configuration = find_configuration(Path.cwd())
     find_format(options.format)
-    fail_on = options.fail_on or configuration.fail_on or "confirmed"
-    if fail_on not in FAIL_ON:
-        raise ConfigurationError(f"--fail-on {fail_on!r}: write {', '.join(FAIL_ON)}")
+    fail_on = policy(options.fail_on, configuration)
     selection = parse_selection(options.select or configuration.select, (*options.ignore, *configuration.ignore))
     baseline_path = options.baseline or (Path(configuration.baseline) if configuration.baseline else None)
     baseline = None if baseline_path is None else read_baseline(baseline_path)
@@ -81,6 +79,14 @@ def run_check(options: CheckOptions) -> int:
         reports = [apply_baseline(report, baseline) for report in reports]
     put_out(reports, options.format, options.output, options.source_root)
     return 1 if any(report.fails(fail_on) for report in reports) else 0
+
+
+def policy(fail_on: str | None, configuration: Configuration) -> str:
+    """What the exit code follows: the option, the configuration, or what is confirmed."""
+    chosen = fail_on or configuration.fail_on or "confirmed"
+    if chosen not in FAIL_ON:
+        raise ConfigurationError(f"--fail-on {chosen!r}: write {', '.join(FAIL_ON)}")
+    return chosen
 
 
 def put_out(reports: list[Report], format: str, output: Path | None, source_root: Path | None) -> None:

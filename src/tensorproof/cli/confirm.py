@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tensorproof import find_system_tests, find_witnesses
 from tensorproof.assumptions import parse_dimension_option
-from tensorproof.cli.check import declared_domains, put_out
+from tensorproof.cli.check import declared_domains, policy, put_out
 from tensorproof.cli.progress import shown_search
-from tensorproof.configuration import FAIL_ON, Configuration, find_configuration
+from tensorproof.configuration import Configuration, find_configuration
 from tensorproof.errors import ConfigurationError
 from tensorproof.findings import Report
 from tensorproof.report import find_format
@@ -54,9 +54,7 @@ def run_confirm(options: ConfirmOptions) -> int:
     """Search, print one report, and answer with the exit code that `--fail-on` asks for."""
     configuration = find_configuration(Path.cwd())
     find_format(options.format)
-    fail_on = options.fail_on or configuration.fail_on or "confirmed"
-    if fail_on not in FAIL_ON:
-        raise ConfigurationError(f"--fail-on {fail_on!r}: write {', '.join(FAIL_ON)}")
+    fail_on = policy(options.fail_on, configuration)
     if options.evaluations < 0:
         raise ConfigurationError(f"--evaluations {options.evaluations}: write a number that is not negative")
     with shown_search(options.model.name) as (progress, search_progress):
