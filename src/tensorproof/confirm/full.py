@@ -59,7 +59,7 @@ class FullConfirm(QuickConfirm):
         try:
             observer = Observer(runtime, self.proto, model, analysis, watch, free)
             if watch.point is None and watch.finding.rule.sought is not None:
-                self._seek(observer, model, domains, runtime)
+                self._seek(observer, model, analysis, domains, runtime)
             if watch.point is not None and self.shrink:
                 self._make_plain(observer, watch.point, domains)
             self._replay(runtime, [watch], free)
@@ -69,12 +69,13 @@ class FullConfirm(QuickConfirm):
                 return
             self.notes.append(f"{watch.finding.node}: {reason}")
 
-    def _seek(self, observer: Observer, model: Model, domains: Domains, runtime: Runtime) -> None:
+    def _seek(self, observer: Observer, model: Model, analysis: Analysis, domains: Domains, runtime: Runtime) -> None:
         watch = observer.watch
+        formats = {number: summary.format for number, summary in analysis.summaries.items()}
         node, report = watch.finding.node, self.search_progress
 
         def make_objective(variables: list[str]) -> Objective:
-            return Objective(model, watch.finding, watch.node, variables)
+            return Objective(model, watch.finding, watch.node, variables, formats)
 
         def advance(done: int, closest: float) -> None:
             if report is not None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tensorproof.confirm.place import Place
 from tensorproof.execute.torch_graph import TorchGraph
 from tensorproof.findings import Finding
-from tensorproof.formats import BY_NAME, FLOAT32, FLOAT64, Array
+from tensorproof.formats import BY_NAME, FLOAT32, FLOAT64, Array, Format
 from tensorproof.graph import Model, Node
 
 if TYPE_CHECKING:
@@ -41,10 +41,16 @@ class Measured:
 
 
 class Objective:
-    """The objective of one finding. `variables` are the names that gradients are wanted of; all others stay what they are."""
+    """The objective of one finding. `variables` are the names that gradients are wanted of; all others stay what they are.
 
-    def __init__(self, model: Model, finding: Finding, node: Node, variables: Sequence[str]) -> None:
+    `formats` are those of values that the model does not declare, where they are known.
+    """
+
+    def __init__(
+        self, model: Model, finding: Finding, node: Node, variables: Sequence[str], formats: Mapping[int, Format] | None = None
+    ) -> None:
         self._model = model
+        self._formats = formats or {}
         self._node = node
         self._rule = finding.rule
         self._index = _operand_index(model, node, finding.operand)
@@ -79,10 +85,12 @@ class Objective:
         if node is self._node:
             return
         for number, result in zip(node.outputs, results):
-            format = self._model.values[number].format if number >= 0 else None
-            if format is None or not format.is_float or not getattr(result, "requires_grad", False) or not result.numel():
+            if number < 0 or not getattr(result, "requires_grad", False) or not result.numel():
                 continue
-            largest = result.abs().amax()
+            format = self._model.values[number].format or self._formats.get(number, FLOAT32)
+            if not format.is_float:
+                continue
+            largest = result.abs().nan_to_num(math.inf).amax()
             if float(largest.detach()) > format.high:
                 self._excess.append(largest.clamp(max=1e300).log() - math.log(format.high))
 
