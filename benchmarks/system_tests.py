@@ -27,15 +27,15 @@ SEEDS = 10
 LOSS = "loss"
 #: Entries that are left out of the table unless they are named: a single training step takes minutes.
 SLOW = {"17": "a training step on images of 572 by 572 pixels through 26 layers, with second derivatives, takes minutes"}
-#: Bugs that one step with learning rate 1 did not reach, and why. 2a is proven, 28c and 28d were not searched; figures: seed 0.
+#: Bugs that one step with learning rate 1 does not reach, or is not known to reach, and the argument.
 NOT_REACHED = {
     "2a": "the mean over 10 by 10 terms bounds one step: logits part by at most 784 * 1.11 / 10 + 0.11 = 87.2, and 104 are needed",
-    "11c": "open: 700 steps of descent bring the largest logit of a row down to -50, and -104 is needed",
-    "15": "weights start at about 0.01 and gradients are products of several: on 66 examples no weight moves by more than 0.003",
+    "11c": "open: every logit of a row would have to fall below -104 at once, and no search has come near",
+    "15": "weights start near zero and gradients are products of several of them: a step hardly moves any",
     "16c": "open, as 11c: the same network",
-    "28a": "gains start at 0.09 or more, and on 66 examples none moves by more than 0.0001: the clips around them have no slope",
+    "28a": "the clips around the gain have no slope, so that a step hardly moves it; it would have to meet one number exactly",
     "28b": "all 784 weights of a column would have to be exactly 0 at once",
-    "28c": "the gain starts at 1.3, and on 66 examples it moves by no more than 0.001: the clips around it have no slope",
+    "28c": "the clips around the gain have no slope, so that a step hardly moves it; it would have to vanish",
     "28d": "all 784 weights of a column would have to be exactly 0 at once",
 }
 
