@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tensorproof.checking import Analysis
 from tensorproof.confirm.objective import Objective
 from tensorproof.confirm.observer import CannotObserve, Observer
-from tensorproof.confirm.observing import Domains, Watch
+from tensorproof.confirm.observing import Domains, Scene, Watch
 from tensorproof.confirm.quick import QuickConfirm
 from tensorproof.confirm.sampling import Point
 from tensorproof.confirm.search import Budget, Search
 from tensorproof.confirm.shrink import Shrinker
 from tensorproof.execute.meaning import NotExecutable
 from tensorproof.execute.runtime import Runtime
-from tensorproof.graph import Model
 
 #: Replays that go into making a witness plain.
 SHRINK_RUNS = 200
@@ -34,54 +32,44 @@ class FullConfirm(QuickConfirm):
     #: Evaluations of objectives and replays that searches took, by node.
     efforts: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
 
-    def _look_further(
-        self,
-        runtime: Runtime,
-        watches: Sequence[Watch],
-        model: Model,
-        analysis: Analysis,
-        domains: Domains,
-        free: Sequence[str],
-    ) -> None:
+    def _look_further(self, runtime: Runtime, watches: Sequence[Watch], scene: Scene) -> None:
         try:
             # What samples found is saved before a long search begins.
             for watch in sorted(watches, key=lambda watch: watch.point is None):
                 if runtime.is_over:
                     self.notes.append("the time limit was reached: findings that were not reached yet stay possible")
                     break
-                self._confirm(watch, runtime, model, analysis, domains, free)
+                self._confirm(watch, runtime, scene)
         except KeyboardInterrupt:
             self.notes.append("interrupted: findings that were not reached yet stay possible")
 
-    def _confirm(
-        self, watch: Watch, runtime: Runtime, model: Model, analysis: Analysis, domains: Domains, free: Sequence[str]
-    ) -> None:
+    def _confirm(self, watch: Watch, runtime: Runtime, scene: Scene) -> None:
         try:
-            observer = Observer(runtime, self.proto, model, analysis, watch, free)
+            observer = Observer(runtime, self.proto, scene.model, scene.analysis, watch, scene.free)
             if watch.point is None and watch.finding.rule.sought is not None:
-                self._seek(observer, model, analysis, domains, runtime)
+                self._seek(observer, scene, runtime)
             if watch.point is not None and self.shrink:
-                self._make_plain(observer, watch.point, domains)
-            self._replay(runtime, [watch], free)
-            self._save([watch], free, model, analysis)
+                self._make_plain(observer, watch.point, scene.domains)
+            self._replay(runtime, [watch], scene.free)
+            self._save([watch], scene)
         except CannotObserve as reason:
             if runtime.is_over:
                 return
             self.notes.append(f"{watch.finding.node}: {reason}")
 
-    def _seek(self, observer: Observer, model: Model, analysis: Analysis, domains: Domains, runtime: Runtime) -> None:
+    def _seek(self, observer: Observer, scene: Scene, runtime: Runtime) -> None:
         watch = observer.watch
-        formats = {number: summary.format for number, summary in analysis.summaries.items()}
+        formats = {number: summary.format for number, summary in scene.analysis.summaries.items()}
         node, report = watch.finding.node, self.search_progress
 
         def make_objective(variables: list[str]) -> Objective:
-            return Objective(model, watch.finding, watch.node, variables, formats)
+            return Objective(scene.model, watch.finding, watch.node, variables, formats)
 
         def advance(done: int, closest: float) -> None:
             if report is not None:
                 report(node, done, closest)
 
-        search = Search(observer, domains, make_objective, self.budget, advance, lambda: runtime.is_over)
+        search = Search(observer, scene.domains, make_objective, self.budget, advance, lambda: runtime.is_over)
         try:
             search.run()
         except ImportError:

@@ -27,6 +27,20 @@ if TYPE_CHECKING:
 Domains = Mapping[str, tuple[Domain, tuple[int, ...], Format]]
 
 
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What every step of a confirmation works on: a model, its analysis, the box, and the weights that are fed like inputs."""
+
+    model: Model
+    analysis: Analysis
+    domains: Domains
+    free: tuple[str, ...]
+
+    @classmethod
+    def of(cls, model: Model, analysis: Analysis) -> Scene:
+        return cls(model, analysis, domains_of(model, analysis), tuple(model.name_of(n) for n in analysis.assumptions.weights))
+
+
 @dataclass(slots=True)
 class Watch:
     """A finding whose node is observed, and what the runs have shown of it."""

@@ -13,17 +13,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
-
 from tensorproof.checking import Analysis
 from tensorproof.confirm import witness
 from tensorproof.confirm.observer import CannotObserve, Observer
 from tensorproof.confirm.observing import (
-    Domains,
+    Scene,
     Watch,
     can_be_fed,
     constants_of,
-    domains_of,
     legal_specials,
     look,
     not_finite,
@@ -73,32 +70,21 @@ class QuickConfirm:
             self.notes.append(f"not confirmed: input {unfed[0]!r} has no declared shape, or is not a tensor")
         elif watches:
             self._round_values(model, analysis)
-            domains = domains_of(model, analysis)
-            free = tuple(model.name_of(n) for n in analysis.assumptions.weights)
-            legal = legal_specials(model, analysis)
-            known = constants_of(model, watches)
+            scene = Scene.of(model, analysis)
             with Runtime(data_folder=self.data_folder, time_limit=self.time_limit) as runtime:
                 for group in _slices([w for w in watches if not w.in_body], model, analysis):
-                    self._observe(runtime, group, domains, free, legal, known)
-                self._observe_bodies(runtime, watches, model, analysis, domains, free)
-                self._look_further(runtime, watches, model, analysis, domains, free)
-                self._replay(runtime, watches, free)
-            self._save(watches, free, model, analysis)
+                    self._observe(runtime, group, scene)
+                self._observe_bodies(runtime, watches, scene)
+                self._look_further(runtime, watches, scene)
+                self._replay(runtime, watches, scene.free)
+            self._save(watches, scene)
         settled = {w.index: w.settled() for w in watches}
         return [settled.get(index, finding) for index, finding in enumerate(analysis.findings)]
 
     def _is_chosen(self, watch: Watch) -> bool:
         return not self.nodes or any(fnmatchcase(watch.finding.node, pattern) for pattern in self.nodes)
 
-    def _look_further(
-        self,
-        runtime: Runtime,
-        watches: Sequence[Watch],
-        model: Model,
-        analysis: Analysis,
-        domains: Domains,
-        free: Sequence[str],
-    ) -> None:
+    def _look_further(self, runtime: Runtime, watches: Sequence[Watch], scene: Scene) -> None:
         """What a search that is not quick does about findings that no sample confirmed."""
 
     def _round_values(self, model: Model, analysis: Analysis) -> None:
@@ -116,16 +102,10 @@ class QuickConfirm:
                 "ONNX Runtime's CPU provider alone would keep chains of them in float32"
             )
 
-    def _observe(
-        self,
-        runtime: Runtime,
-        group: Sequence[Watch],
-        domains: Domains,
-        free: Sequence[str],
-        legal: Mapping[str, int],
-        known: Mapping[str, npt.NDArray[Any]],
-    ) -> None:
+    def _observe(self, runtime: Runtime, group: Sequence[Watch], scene: Scene) -> None:
         """Run the points over one slice of values. A run that ends the process ends the slice, with what it has shown."""
+        domains, legal = scene.domains, legal_specials(scene.model, scene.analysis)
+        known = constants_of(scene.model, group)
         names = list(dict.fromkeys(n for w in group for n in w.values() if n not in domains and n not in known))
         if not names:
             # Everything of interest is an input: no run is needed to see it.
@@ -133,7 +113,7 @@ class QuickConfirm:
                 for watch in group:
                     _note(watch, {**known, **point}, legal, point)
             return
-        session = runtime.session(prefix(self.proto, names, free))
+        session = runtime.session(prefix(self.proto, names, scene.free))
         try:
             for count, point in enumerate(points(self.seed, domains, self.runs)):
                 values = {**known, **point, **dict(zip(names, session.run(point)))}
@@ -148,22 +128,14 @@ class QuickConfirm:
         except WorkerError as refusal:
             self.notes.append(f"not confirmed, ONNX Runtime refuses the model: {refusal}")
 
-    def _observe_bodies(
-        self,
-        runtime: Runtime,
-        watches: Sequence[Watch],
-        model: Model,
-        analysis: Analysis,
-        domains: Domains,
-        free: Sequence[str],
-    ) -> None:
+    def _observe_bodies(self, runtime: Runtime, watches: Sequence[Watch], scene: Scene) -> None:
         """Findings inside the bodies of If, Loop and Scan: one flag each, led out of the body."""
         for watch in watches:
             if not watch.in_body:
                 continue
             try:
-                observer = Observer(runtime, self.proto, model, analysis, watch, free)
-                any(observer.note(point) for point in points(self.seed, domains, self.runs))
+                observer = Observer(runtime, self.proto, scene.model, scene.analysis, watch, scene.free)
+                any(observer.note(point) for point in points(self.seed, scene.domains, self.runs))
             except CannotObserve as reason:
                 self.notes.append(f"{watch.finding.node}: {reason}")
 
@@ -184,11 +156,12 @@ class QuickConfirm:
                 # The model itself stops on this input: nothing could reach the user more surely.
                 watch.reaches = "output"
 
-    def _save(self, watches: Sequence[Watch], free: Sequence[str], model: Model, analysis: Analysis) -> None:
+    def _save(self, watches: Sequence[Watch], scene: Scene) -> None:
         """Save the witnesses that are not saved yet."""
         if self.folder is None:
             return
-        legal, model_name = legal_specials(model, analysis), Path(model.path).name if model.path else model.name
+        model, legal = scene.model, legal_specials(scene.model, scene.analysis)
+        model_name = Path(model.path).name if model.path else model.name
         for watch in watches:
             if watch.point is None or watch.finding.witness is not None:
                 continue
@@ -200,7 +173,7 @@ class QuickConfirm:
                 continue
             names = list(dict.fromkeys(watch.operands + watch.results))
             produced = {name for node in self.proto.graph.node for name in node.output}
-            part = prefix(self.proto, [n for n in names if n in produced], free)
+            part = prefix(self.proto, [n for n in names if n in produced], scene.free)
             if not self._embedded(part):
                 continue
             allowed = {name: special_values(legal.get(name, 0)) for name in names}
