@@ -120,6 +120,19 @@ def test_what_is_not_found_is_looked_at_again(example: object) -> None:
     assert "y" in report.proven_safe
 
 
+def test_every_channel_stays_in_its_own_range(tmp_path: Path) -> None:
+    """The descent wants all elements as large as the widest channel goes; only that one may."""
+    proto = model("(float16[1,3,4] x) => (float16[1,3,4] y)", "s = Mul(x, x)\ny = Mul(s, x)")
+    ranges = {"x": {"channels": [[-1, 1], [0, 50], [2, 3]], "axis": 1}}
+    report = find_witnesses(proto, ranges=ranges, witnesses=tmp_path, shrink=False)
+    (finding,) = report.confirmed
+    assert finding.witness is not None
+    (numbers,) = (array for name, array in arrays(finding.witness.arrays).items() if name != "names")
+    assert numbers.shape == (1, 3, 4)
+    for channel, (low, high) in enumerate(((-1, 1), (0, 50), (2, 3))):
+        assert low <= numbers[0, channel].min() and numbers[0, channel].max() <= high
+
+
 def test_only_the_chosen_nodes_are_searched() -> None:
     proto = model("(float[4] x) => (float[4] y, float[4] z)", "y = Log(x)\nz = Sqrt(x)")
     report = find_witnesses(proto, ranges={"x": (-1, 1)}, nodes=["y"], shrink=False)

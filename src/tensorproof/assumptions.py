@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import AssumptionError
-from tensorproof.formats import FLOAT32, Format
+from tensorproof.formats import FLOAT32, Array, Format
 from tensorproof.graph import ABSENT, Model
 from tensorproof.ranges.norms import Norm
 from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Range
@@ -84,10 +84,20 @@ class Domain:
         axis = self.axis % len(shape) if shape else 0
         if not shape or shape[axis] != len(self.channels):
             raise AssumptionError(f"{len(self.channels)} channels do not fit axis {self.axis} of shape {shape}")
-        cells = tuple(len(self.channels) if i == axis else 1 for i in range(len(shape)))
-        ends = np.array(self.channels, np.float64)
         whole = Range.uniform(shape, format, low, high).refine_fully(axis)
-        return whole.replace(ends[:, 0].reshape(cells), ends[:, 1].reshape(cells), None)
+        return whole.replace(*self._of_channels(len(shape)), None)
+
+    def ends(self, shape: tuple[int, ...], format: Format) -> tuple[Array, Array]:
+        """The smallest and the largest number, one for all elements or one per channel; no farther than the format goes."""
+        low, high = (
+            self._of_channels(len(shape)) if self.kind == "channels" and shape else (np.array(self.low), np.array(self.high))
+        )
+        return np.maximum(low, format.low), np.minimum(high, format.high)
+
+    def _of_channels(self, rank: int) -> tuple[Array, Array]:
+        cells = tuple(len(self.channels) if i == self.axis % rank else 1 for i in range(rank))
+        low, high = (ends.reshape(cells) for ends in np.array(self.channels, np.float64).T)
+        return low, high
 
     def _norm(self, shape: tuple[int, ...] | None, format: Format) -> Norm | None:
         """The norm of rows that have one; elements are taken to be within two units of the last place of their exact values."""

@@ -41,8 +41,8 @@ def sample(rng: np.random.Generator, domain: Domain, shape: tuple[int, ...], for
 
 
 def into_format(numbers: Array, domain: Domain, format: Format) -> npt.NDArray[Any]:
-    """Numbers of the format inside the domain's hull."""
-    low, high = max(domain.low, format.low), min(domain.high, format.high)
+    """Numbers of the format inside the box of the domain, each channel inside its own."""
+    low, high = domain.ends(np.shape(numbers), format)
     with np.errstate(all="ignore"):
         if format.kind in ("int", "bool"):
             whole = np.clip(np.rint(numbers), np.ceil(low), np.floor(high))
@@ -50,19 +50,13 @@ def into_format(numbers: Array, domain: Domain, format: Format) -> npt.NDArray[A
                 whole = np.clip(whole, -(2.0**63), np.nextafter(2.0**63, 0))
             return whole.astype(format.dtype)
         rounded = format.round_nearest(np.clip(numbers, low, high))
-        rounded = np.where(rounded < low, format.round_up(np.asarray(low)), rounded)
-        rounded = np.where(rounded > high, format.round_down(np.asarray(high)), rounded)
+        rounded = np.where(rounded < low, format.round_up(low), rounded)
+        rounded = np.where(rounded > high, format.round_down(high), rounded)
         return rounded.astype(format.dtype)
 
 
 def _box(rng: np.random.Generator, domain: Domain, shape: tuple[int, ...], format: Format, tactic: str) -> Array:
-    low: Any = max(domain.low, format.low)
-    high: Any = min(domain.high, format.high)
-    if domain.kind == "channels" and shape:
-        axis = domain.axis % len(shape)
-        ends = np.array(domain.channels, np.float64)
-        form = tuple(len(domain.channels) if i == axis else 1 for i in range(len(shape)))
-        low, high = ends[:, 0].reshape(form), ends[:, 1].reshape(form)
+    low, high = domain.ends(shape, format)
     plain = np.clip(0.0, low, high)
     match tactic:
         case "low":

@@ -249,11 +249,4 @@ class Search:
 
 def box_of(domain: Domain, shape: tuple[int, ...], format: Format) -> tuple[Array, Array] | None:
     """The ends of a variable that can be moved freely: floating, each element within its own interval."""
-    if not format.is_float or domain.kind not in ("box", "channels"):
-        return None
-    low, high = np.asarray(max(domain.low, format.low)), np.asarray(min(domain.high, format.high))
-    if domain.kind == "channels" and shape:
-        ends = np.array(domain.channels, np.float64)
-        form = tuple(len(domain.channels) if i == domain.axis % len(shape) else 1 for i in range(len(shape)))
-        low, high = ends[:, 0].reshape(form), ends[:, 1].reshape(form)
-    return low, high
+    return domain.ends(shape, format) if format.is_float and domain.kind in ("box", "channels") else None

@@ -261,7 +261,7 @@ class _Tensor:
             case "box" | "channels":
                 numbers = array.astype(np.float64)
                 largest = numbers.flat[int(np.abs(numbers).argmax())]
-                return [self._legal(np.asarray(value)) for value in (1.0, -1.0, *self._ends(), largest)]
+                return [self._legal(np.broadcast_to(value, self.shape)) for value in (1.0, -1.0, *self._ends(), largest)]
             case _:
                 return []
 
@@ -296,19 +296,12 @@ class _Tensor:
 
     def _ends(self) -> tuple[Array, Array]:
         """The smallest and the largest legal number, for each channel if they have their own."""
-        low, high = np.array(self.domain.low), np.array(self.domain.high)
-        if self.domain.kind == "channels" and self.shape:
-            form = [len(self.domain.channels) if i == self.axis else 1 for i in range(len(self.shape))]
-            low, high = (ends.reshape(form) for ends in np.array(self.domain.channels, np.float64).T)
-        low, high = np.maximum(low, self.format.low), np.minimum(high, self.format.high)
+        low, high = self.domain.ends(self.shape, self.format)
         if self.format.is_float:
             return self.format.round_up(low), self.format.round_down(high)
         return np.ceil(low), np.floor(high)
 
     def _legal(self, numbers: Array) -> Numbers:
-        if self.domain.kind == "channels":
-            low, high = self._ends()
-            numbers = np.clip(self.format.round_nearest(numbers) if self.format.is_float else np.rint(numbers), low, high)
         return np.asarray(into_format(numbers, self.domain, self.format))
 
     def _values(self) -> list[float]:
