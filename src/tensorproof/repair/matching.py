@@ -1,0 +1,61 @@
+"""What rewrites look for in a graph: values behind moves of elements, and common small patterns."""
+
+from __future__ import annotations
+
+from tensorproof.graph import ABSENT, Node
+from tensorproof.repair.proposal import Case
+
+#: Operators that put elements elsewhere, leave some out or repeat them, and change none: a function of single elements
+#: can be applied before them as well as after them.
+MOVES = frozenset(
+    {
+        "Identity",
+        "Reshape",
+        "Squeeze",
+        "Unsqueeze",
+        "Flatten",
+        "Transpose",
+        "Expand",
+        "Tile",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Slice",
+        "Cast",
+        "CastLike",
+    }
+)
+
+
+def behind_moves(case: Case, value: int) -> tuple[int, tuple[Node, ...]]:
+    """The value whose elements were moved, and the moves in their order. Casts count only between floating formats."""
+    moves: list[Node] = []
+    while True:
+        node = case.structure.producer(value)
+        if node is None or node.domain or node.op not in MOVES or not is_floating(case, node.inputs[0]):
+            break
+        moves.append(node)
+        value = node.inputs[0]
+    return value, tuple(reversed(moves))
+
+
+def is_floating(case: Case, value: int) -> bool:
+    """Whether a value is known to be floating."""
+    format = case.format(value)
+    return format is not None and format.is_float
+
+
+def is_number(case: Case, value: int, wanted: float) -> bool:
+    """Whether a value is a constant whose elements are all this number, behind moves or not."""
+    array = case.number(behind_moves(case, value)[0])
+    return array is not None and array.size > 0 and bool((array == wanted).all())
+
+
+def users(case: Case, value: int) -> list[Node]:
+    """The nodes that read a value, those in bodies included."""
+    return [node for node in case.model.graph.walk() if value in node.inputs]
+
+
+def result(node: Node) -> int:
+    """The first result of a node."""
+    return next(number for number in node.outputs if number != ABSENT)
