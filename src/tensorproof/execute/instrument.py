@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,6 +69,24 @@ def prefix(proto: onnx.ModelProto, values: Sequence[str], free_weights: Collecti
     return result
 
 
+def between(proto: onnx.ModelProto, given: Mapping[str, int], values: Sequence[str]) -> onnx.ModelProto:
+    """The part of a model that computes some values from others, which become its inputs; `given` has their element types."""
+    import onnx
+
+    cut = onnx.ModelProto()
+    cut.CopyFrom(proto)
+    nodes = [node for node in cut.graph.node if given.keys().isdisjoint(node.output)]
+    copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
+    del cut.graph.node[:]
+    cut.graph.node.extend(copies)
+    del cut.graph.input[:]
+    cut.graph.input.extend(onnx.helper.make_tensor_value_info(name, kind, None) for name, kind in given.items())
+    kept = [type(t).FromString(t.SerializeToString()) for t in cut.graph.initializer if t.name not in given]
+    del cut.graph.initializer[:]
+    cut.graph.initializer.extend(kept)
+    return prefix(cut, values)
+
+
 def reads(node: onnx.NodeProto) -> list[str]:
     """Names that a node reads, with every name that its sub-graphs mention."""
     names = [name for name in node.input if name]
@@ -81,11 +99,12 @@ def reads(node: onnx.NodeProto) -> list[str]:
 
 
 def rounded(proto: onnx.ModelProto, names: Collection[str]) -> onnx.ModelProto:
-    """A copy in which each of these values passes through an Identity on its way.
+    """A copy in which each of these values passes through two Identity nodes on its way.
 
     ONNX Runtime's CPU provider casts 16-bit operands to float32, and drops the casts between two such operators: a chain
     then never rounds, and never overflows, where the model says that it does. An Identity has a 16-bit kernel, so that
-    every value is rounded into its own format. The meaning of the model is unchanged.
+    every value is rounded into its own format; but one between two operators without such a kernel is made a float32 one
+    (ONNX Runtime 1.31, `IsIsolatedFp16NodeOnCpu`), so that it takes two. The meaning of the model is unchanged.
     """
     import onnx
 
@@ -95,9 +114,11 @@ def rounded(proto: onnx.ModelProto, names: Collection[str]) -> onnx.ModelProto:
     for node in result.graph.node:
         nodes.append(node)
         for index, name in enumerate(node.output):
-            if name and name in names and node.op_type != "Identity":
-                node.output[index] = f"{name}.before_rounding"
-                nodes.append(onnx.helper.make_node("Identity", [node.output[index]], [name]))
+            if name and name in names:
+                first, second = f"{name}.before_rounding", f"{name}.rounding"
+                node.output[index] = first
+                nodes.append(onnx.helper.make_node("Identity", [first], [second]))
+                nodes.append(onnx.helper.make_node("Identity", [second], [name]))
     copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
     del result.graph.node[:]
     result.graph.node.extend(copies)
