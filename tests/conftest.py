@@ -37,6 +37,8 @@ BUDGETS = {
     "idiom forms": 240,
     "zoo": 180,
     "system tests": 240,
+    "low precision": 120,
+    "repair": 400,
 }
 
 # Tests leave nothing behind in the user's cache.

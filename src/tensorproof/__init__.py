@@ -11,18 +11,22 @@ Importing the package loads no framework; each is imported when it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import onnx
 
     from tensorproof.findings import Finding, Report, Verdict
+    from tensorproof.preparing import ScanOptions
+    from tensorproof.repair.fixing import Fixed
 
 __version__ = "0.1.0"
 
-__all__ = ["Finding", "Report", "Verdict", "__version__", "check", "find_system_tests", "find_witnesses"]
+__all__ = ["Finding", "Report", "Verdict", "__version__", "check", "find_system_tests", "find_witnesses", "fix"]
 
 
 def __getattr__(name: str) -> Any:
@@ -36,49 +40,24 @@ def __getattr__(name: str) -> Any:
 def check(
     model: str | Path | onnx.ModelProto,
     *,
-    ranges: Mapping[str, Any] | None = None,
-    dims: Mapping[str, int | tuple[int, int]] | None = None,
-    weights: str = "fixed",
-    samples: str | None = None,
-    target: str = "onnxruntime-cpu",
-    precision: str | None = None,
-    effort: int = 1,
-    tensors: str | None = None,
-    values: str | None = None,
-    cache: bool = True,
     confirm: bool = True,
     seed: int = 0,
     runs: int = 33,
     budget: float | None = None,
     witnesses: str | Path | None = None,
     progress: Callable[[str, int], None] | None = None,
+    **scan: Unpack[ScanOptions],
 ) -> Report:
     """Check an ONNX model: every operator that can produce NaN or infinity, under the declared ranges.
 
-    `ranges` maps names of inputs (and of weights) to (low, high) or to a domain such as "one-hot"; `*` stands for all.
-    `dims` gives symbolic dimensions a size or a range of sizes. With `confirm`, findings are tried in ONNX Runtime on
-    `runs` points of the box, and those that fire are saved in the folder `witnesses`, if one is given.
-
-    `effort` (0 to 3) says how far the analysis looks again at what its first pass cannot prove; `tensors` (smash, partition,
-    expand) and `values` (interval, affine) choose what that first pass keeps. Without `cache`, summaries of weights are
-    neither read from nor written to the user's cache folder.
+    `ranges`, `dims`, `weights`, `precision`, `effort` and the other options of a scan are those of
+    `tensorproof.preparing.ScanOptions`. With `confirm`, findings are tried in ONNX Runtime on `runs` points of the box, and
+    those that fire are saved in the folder `witnesses`, if one is given.
     """
     from tensorproof.confirm.quick import QuickConfirm
     from tensorproof.preparing import Prepared
 
-    prepared = Prepared.of(
-        model,
-        ranges=ranges,
-        dims=dims,
-        weights=weights,
-        samples=samples,
-        target=target,
-        precision=precision,
-        effort=effort,
-        tensors=tensors,
-        values=values,
-        cache=cache,
-    )
+    prepared = Prepared.of(model, **scan)
     confirming = None
     if confirm:
         confirming = QuickConfirm(
@@ -96,14 +75,6 @@ def check(
 def find_witnesses(
     model: str | Path | onnx.ModelProto,
     *,
-    ranges: Mapping[str, Any] | None = None,
-    dims: Mapping[str, int | tuple[int, int]] | None = None,
-    weights: str = "fixed",
-    samples: str | None = None,
-    target: str = "onnxruntime-cpu",
-    precision: str | None = None,
-    effort: int = 1,
-    cache: bool = True,
     nodes: Sequence[str] = (),
     seed: int = 0,
     evaluations: int = 600,
@@ -113,6 +84,7 @@ def find_witnesses(
     witnesses: str | Path | None = None,
     progress: Callable[[str, int], None] | None = None,
     search_progress: Callable[[str, int, float], None] | None = None,
+    **scan: Unpack[ScanOptions],
 ) -> Report:
     """Check an ONNX model, and search a failing input for every possible finding (of `nodes`: names or patterns).
 
@@ -128,17 +100,7 @@ def find_witnesses(
     from tensorproof.preparing import Prepared
 
     chosen = checked_method(method)
-    prepared = Prepared.of(
-        model,
-        ranges=ranges,
-        dims=dims,
-        weights=weights,
-        samples=samples,
-        target=target,
-        precision=precision,
-        effort=effort,
-        cache=cache,
-    )
+    prepared = Prepared.of(model, **scan)
     confirming = FullConfirm(
         prepared.proto,
         seed=seed,
@@ -163,14 +125,6 @@ def find_system_tests(
     lr: float = 1.0,
     steps: int = 1,
     batch: int | None = None,
-    ranges: Mapping[str, Any] | None = None,
-    dims: Mapping[str, int | tuple[int, int]] | None = None,
-    weights: str = "ranum",
-    samples: str | None = None,
-    target: str = "onnxruntime-cpu",
-    precision: str | None = None,
-    effort: int = 1,
-    cache: bool = True,
     nodes: Sequence[str] = (),
     seed: int = 0,
     evaluations: int = 600,
@@ -180,6 +134,7 @@ def find_system_tests(
     witnesses: str | Path | None = None,
     progress: Callable[[str, int], None] | None = None,
     search_progress: Callable[[str, int, float], None] | None = None,
+    **scan: Unpack[ScanOptions],
 ) -> Report:
     """Check an ONNX model, and search for every finding a training example and an inference input that together make it fail.
 
@@ -191,17 +146,8 @@ def find_system_tests(
     from tensorproof.confirm.system_test import find_system_tests as search
     from tensorproof.preparing import Prepared
 
-    prepared = Prepared.of(
-        model,
-        ranges=ranges,
-        dims=dims,
-        weights=weights,
-        samples=samples,
-        target=target,
-        precision=precision,
-        effort=effort,
-        cache=cache,
-    )
+    scan.setdefault("weights", "ranum")
+    prepared = Prepared.of(model, **scan)
     return search(
         prepared,
         loss=loss,
@@ -217,4 +163,43 @@ def find_system_tests(
         witnesses=witnesses,
         progress=progress,
         search_progress=search_progress,
+    )
+
+
+def fix(
+    model: str | Path | onnx.ModelProto,
+    *,
+    nodes: Sequence[str] = (),
+    at: str | Sequence[str] = "operand",
+    unsafe: bool = False,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    seed: int = 0,
+    runs: int = 1000,
+    witnesses: str | Path | None = None,
+    progress: Callable[[str, str], None] | None = None,
+    **scan: Unpack[ScanOptions],
+) -> Fixed:
+    """Check an ONNX model, and find for every finding (of `nodes`: names or patterns) a repair that passes its verification.
+
+    Repairs are tried in the order stable rewrite, guard of the operand, interval precondition on the inputs; `at` asks for
+    preconditions instead: on "inputs", "weights", "both", or on the results of nodes that are named. The model of the result
+    (`Fixed.proto`) has all safe repairs, and with `unsafe` those that change values, too. Each was verified by a scan of the
+    whole patched model, by the failing input, and by `runs` points of the box in ONNX Runtime. `select` and `ignore` are codes
+    of rules, as on the command line.
+    """
+    from tensorproof.preparing import Prepared
+    from tensorproof.repair.fixing import fixed
+    from tensorproof.report.selection import parse_selection
+
+    return fixed(
+        Prepared.of(model, **scan),
+        nodes=nodes,
+        at=at,
+        unsafe=unsafe,
+        selection=parse_selection(select, ignore),
+        seed=seed,
+        runs=runs,
+        witnesses=witnesses,
+        progress=progress,
     )

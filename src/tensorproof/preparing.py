@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from tensorproof import checking
 from tensorproof.assumptions import Declarations, domain_from_json
@@ -22,6 +22,29 @@ from tensorproof.targets import Target, find_target
 
 if TYPE_CHECKING:
     import onnx
+
+
+class ScanOptions(TypedDict, total=False):
+    """The options that every scan of a model has; `Prepared.of` gives their defaults.
+
+    `ranges` maps names of inputs (and of weights) to (low, high) or to a domain such as "one-hot"; `*` stands for all. `dims`
+    gives symbolic dimensions a size or a range of sizes. `weights` says what weights may be: "fixed" (as in the file), "init",
+    "ranum", "debar" or "LOW:HIGH". `samples` is an .npz file that ranges are learned from. `precision` is a format that the
+    whole model is converted into first. `effort` (0 to 3) says how far the analysis looks again at what its first pass
+    cannot prove; `tensors` (smash, partition, expand) and `values` (interval, affine) choose what that first pass keeps.
+    Without `cache`, summaries of weights are neither read from nor written to the user's cache folder.
+    """
+
+    ranges: Mapping[str, Any] | None
+    dims: Mapping[str, int | tuple[int, int]] | None
+    weights: str
+    samples: str | None
+    target: str
+    precision: str | None
+    effort: int
+    tensors: str | None
+    values: str | None
+    cache: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ Weights = Annotated[str | None, typer.Option(help="fixed (as in the file), init,
 Precision = Annotated[str | None, typer.Option(help="What if the model ran in float16, bfloat16, ...?")]
 TargetName = Annotated[str | None, typer.Option(help="The runtime whose arithmetic is assumed.", show_default="onnxruntime-cpu")]
 Effort = Annotated[int | None, typer.Option(metavar="0..3", help="How far to refine what is not proven at once.", show_default="1")]
+Select = Annotated[list[str] | None, typer.Option(metavar="CODES", help="Only these rules, e.g. NUM1,NUM203.")]
+Ignore = Annotated[list[str] | None, typer.Option(metavar="CODES", help="Not these rules; NUM101[/decoder/*] ignores by node.")]
 ReportFormat = Annotated[str, typer.Option("--format", help="terminal, json, sarif, github or junit.")]
 OutputFile = Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write the report to a file.")]
 FailOn = Annotated[str | None, typer.Option(help="confirmed, possible, incomplete or never.", show_default="confirmed")]
@@ -74,10 +76,8 @@ def check(
     stats: Annotated[bool, typer.Option("--stats", help="Show where the time went, on standard error.")] = False,
     format: ReportFormat = "terminal",
     output: OutputFile = None,
-    select: Annotated[list[str] | None, typer.Option(metavar="CODES", help="Only these rules, e.g. NUM1,NUM203.")] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(metavar="CODES", help="Not these rules; NUM101[/decoder/*] ignores by node.")
-    ] = None,
+    select: Select = None,
+    ignore: Ignore = None,
     fail_on: FailOn = None,
     strict: Annotated[bool, typer.Option("--strict", help="Same as --fail-on incomplete.")] = False,
     baseline: Annotated[Path | None, typer.Option(metavar="FILE", help="Known findings, not reported again.")] = None,
@@ -187,6 +187,121 @@ def confirm(
         source_root=source_root,
     )
     raise typer.Exit(run_confirm(options))
+
+
+@app.command()
+def fix(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.", show_default=False)],
+    nodes: Annotated[
+        list[str] | None, typer.Option("--node", metavar="NAME", help="Only findings at this node (or pattern). Repeatable.")
+    ] = None,
+    at: Annotated[
+        str, typer.Option(metavar="PLACE", help="operand; or preconditions on inputs, weights, both, or NODE,... by name.")
+    ] = "operand",
+    apply: Annotated[Path | None, typer.Option(metavar="OUT.onnx", help="Write the repaired model.")] = None,
+    in_place: Annotated[bool, typer.Option("--in-place", help="Overwrite the model itself.")] = False,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help="Apply repairs that change values, too.")] = False,
+    select: Select = None,
+    ignore: Ignore = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Show the change of the graph and of the source lines it names.")] = False,
+    ranges: RangeOptions = None,
+    ranges_file: RangesFile = None,
+    samples: Samples = None,
+    dims: Dimensions = None,
+    weights: Weights = None,
+    precision: Precision = None,
+    target: TargetName = None,
+    effort: Effort = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the samples.", show_default="0")] = None,
+    runs: Annotated[int, typer.Option(metavar="N", help="Points of the box that verify each repair.")] = 1000,
+    witnesses: Annotated[Path, typer.Option(metavar="DIR", help="Where failing inputs are saved.")] = Path("tensorproof-witnesses"),
+    format: ReportFormat = "terminal",
+    output: OutputFile = None,
+    fail_on: FailOn = None,
+    source_root: SourceRoot = None,
+) -> None:
+    """Propose a repair for each finding, with its proof: the patched model scanned again, the failing input replayed."""
+    from tensorproof.cli.fix import FixOptions, run_fix
+
+    options = FixOptions(
+        model=model,
+        nodes=tuple(nodes or ()),
+        at=at,
+        apply=apply,
+        in_place=in_place,
+        unsafe=unsafe,
+        select=_split(select),
+        ignore=_split(ignore),
+        diff=diff,
+        ranges=tuple(ranges or ()),
+        ranges_file=ranges_file,
+        samples=samples,
+        dims=tuple(dims or ()),
+        weights=weights,
+        precision=precision,
+        target=target,
+        effort=effort,
+        seed=seed,
+        runs=runs,
+        witnesses=witnesses,
+        format=format,
+        output=output,
+        fail_on=fail_on,
+        source_root=source_root,
+    )
+    raise typer.Exit(run_fix(options))
+
+
+@app.command()
+def plan(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file in float32.", show_default=False)],
+    precision: Annotated[str | None, typer.Option(help="float16 or bfloat16.", show_default=False)] = None,
+    guarantee: Annotated[
+        str, typer.Option(help="sampled (holds on samples) or proven (for all inputs of the ranges).")
+    ] = "sampled",
+    apply: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the mixed model.")] = None,
+    lists: Annotated[
+        str | None, typer.Option(metavar="TOOL", help="Print the nodes for trtexec, onnxconverter, autocast or coreml.")
+    ] = None,
+    format: Annotated[str, typer.Option("--format", help="terminal or json.")] = "terminal",
+    ranges: RangeOptions = None,
+    ranges_file: RangesFile = None,
+    samples: Samples = None,
+    dims: Dimensions = None,
+    target: TargetName = None,
+    effort: Effort = None,
+    runs: Annotated[int, typer.Option(metavar="N", help="Samples of the ranges.")] = 200,
+    tolerance: Annotated[
+        float, typer.Option(metavar="EPSILONS", help="How far outputs may be from float32, relative to their largest element.")
+    ] = 32.0,
+    evaluations: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Runs (or scans, with proven) that the search may take.", show_default="30000, 100"),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the samples.", show_default="0")] = None,
+) -> None:
+    """Find the few nodes that have to stay in float32 when the rest of a model is converted to float16 or bfloat16."""
+    from tensorproof.cli.plan import PlanOptions, run_plan
+
+    options = PlanOptions(
+        model=model,
+        precision=precision,
+        guarantee=guarantee,
+        apply=apply,
+        lists=lists,
+        format=format,
+        ranges=tuple(ranges or ()),
+        ranges_file=ranges_file,
+        samples=samples,
+        dims=tuple(dims or ()),
+        target=target,
+        effort=effort,
+        runs=runs,
+        tolerance=tolerance,
+        evaluations=evaluations,
+        seed=seed,
+    )
+    raise typer.Exit(run_plan(options))
 
 
 @app.command()

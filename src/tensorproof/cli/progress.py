@@ -32,6 +32,20 @@ def shown_search(name: str) -> Generator[tuple[Callable[[str, int], None] | None
 
 
 @contextmanager
+def shown_repairs(name: str) -> Generator[Callable[[str, str], None] | None]:
+    """A callback of `(node, what is tried)`."""
+    with _line(name) as show:
+        yield None if show is None else lambda node, what: show(f"{_printable(node)}: {_printable(what)}")
+
+
+@contextmanager
+def shown_plan(name: str) -> Generator[Callable[[str, int], None] | None]:
+    """A callback `(what, done)` that counts evaluations: runs of samples, or scans."""
+    with _line(name) as show:
+        yield None if show is None else lambda what, done: show(f"{done} {what}")
+
+
+@contextmanager
 def _line(name: str) -> Generator[Callable[[str], None] | None]:
     """Writes a line over the last one; None where nobody looks."""
     if not sys.stderr.isatty():

@@ -62,6 +62,8 @@ class QuickConfirm:
     #: Whether samples end with the first one that fails; else all of them are run, for what they reach.
     is_hasty: bool = False
     notes: list[str] = field(default_factory=list[str])
+    #: The points on which nodes failed, by rule and node.
+    failing: dict[tuple[str, str], Point] = field(default_factory=dict[tuple[str, str], Point])
 
     def __call__(self, model: Model, analysis: Analysis) -> Iterable[Finding]:
         watches = [w for w in watches_of(model, analysis) if self._is_chosen(w)]
@@ -78,6 +80,7 @@ class QuickConfirm:
                 self._look_further(runtime, watches, scene)
                 self._replay(runtime, watches, scene.free)
             self._save(watches, scene)
+        self.failing |= {(w.finding.rule.code, w.finding.node): w.point for w in watches if w.point is not None}
         settled = {w.index: w.settled() for w in watches}
         return [settled.get(index, finding) for index, finding in enumerate(analysis.findings)]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from tensorproof.execute.worker import Feeds, Worker, WorkerDied
+from tensorproof.execute.worker import Feeds, Measure, Worker, WorkerDied
 
 if TYPE_CHECKING:
     import onnx
@@ -71,13 +71,27 @@ class Session:
     def run(self, feeds: Feeds) -> list[npt.NDArray[Any]]:
         """All outputs. Raises WorkerDied if the process ended (the next run starts another one), WorkerError for a refusal."""
         try:
-            worker, start = self._runtime.worker()
-            if self._handle is None or start != self._start:
-                self._handle, self._start = worker.load(self._model, self._runtime.data_folder), start
-            return worker.run(self._handle, feeds)
+            worker, handle = self._loaded()
+            return worker.run(handle, feeds)
         except WorkerDied:
             self._runtime.close()
             raise
+
+    def measure(self, feeds: Feeds, whole: int) -> tuple[list[npt.NDArray[Any]], list[Measure]]:
+        """The first `whole` outputs, and measures of the others; raises as `run` does."""
+        try:
+            worker, handle = self._loaded()
+            return worker.measure(handle, feeds, whole)
+        except WorkerDied:
+            self._runtime.close()
+            raise
+
+    def _loaded(self) -> tuple[Worker, int]:
+        """The process, and the session's handle in it."""
+        worker, start = self._runtime.worker()
+        if self._handle is None or start != self._start:
+            self._handle, self._start = worker.load(self._model, self._runtime.data_folder), start
+        return worker, self._handle
 
     def close(self) -> None:
         """Free what the session holds in the process."""

@@ -6,6 +6,7 @@ streams. Both ends are this package: nothing else is ever read.
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import selectors
@@ -15,13 +16,32 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 Feeds = Mapping[str, npt.NDArray[Any]]
 
 _HEADER = struct.Struct("<Q")
+
+
+class Measure(NamedTuple):
+    """A result in two figures: its largest finite magnitude, and how many elements are NaN or infinite."""
+
+    largest: float
+    not_finite: int
+
+    @classmethod
+    def of(cls, result: Any) -> Measure:
+        """The measure of an array; what is no floating array has none."""
+        if not isinstance(result, np.ndarray) or result.dtype.kind != "f":
+            return cls(0.0, 0)
+        largest = float(np.abs(result).max(initial=0))
+        if math.isfinite(largest):
+            return cls(largest, 0)
+        finite = result[np.isfinite(result)]
+        return cls(float(np.abs(finite).max(initial=0)), result.size - finite.size)
 
 
 class WorkerDied(Exception):
@@ -71,6 +91,11 @@ class Worker:
     def run(self, handle: int, feeds: Feeds) -> list[npt.NDArray[Any]]:
         """All outputs of a session."""
         return self._ask("run", handle, dict(feeds))
+
+    def measure(self, handle: int, feeds: Feeds, whole: int) -> tuple[list[npt.NDArray[Any]], list[Measure]]:
+        """The first `whole` outputs of a session, and measures of the others: large values stay in the process."""
+        arrays, measures = self._ask("measure", handle, dict(feeds), whole)
+        return arrays, [Measure(largest, count) for largest, count in measures]
 
     def unload(self, handle: int) -> None:
         self._ask("unload", handle)
@@ -164,6 +189,11 @@ class _Sessions:
             else:
                 values[name] = array
         return session.run(None, values)
+
+    def measure(self, handle: int, feeds: dict[str, Any], whole: int) -> tuple[list[Any], list[tuple[float, ...]]]:
+        results = self.run(handle, feeds)
+        # Plain tuples: run as a program, this module is not the one that the parent knows the class from.
+        return results[:whole], [tuple(Measure.of(result)) for result in results[whole:]]
 
     def unload(self, handle: int) -> None:
         self.sessions.pop(handle, None)

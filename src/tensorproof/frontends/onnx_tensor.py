@@ -24,13 +24,17 @@ if TYPE_CHECKING:
 MAX_CLAIMED_ELEMENTS = 1 << 28
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where external data stands: the content of its file, and the first and the number of its bytes there."""
 
     content: npt.NDArray[np.uint8]
     origin: Origin | None
     offset: int
     length: int
+
+    def data(self) -> npt.NDArray[np.uint8]:
+        """The bytes, mapped."""
+        return self.content[self.offset : self.offset + self.length]
 
 
 class Tensors:
@@ -57,10 +61,10 @@ class Tensors:
     def embed(self, proto: onnx.TensorProto) -> None:
         """Make external data part of its tensor."""
         if proto.data_location == type(proto).EXTERNAL:
-            place = self._place(proto, self._format(proto))
+            place = self.place(proto)
             del proto.external_data[:]
             proto.ClearField("data_location")
-            proto.raw_data = place.content[place.offset : place.offset + place.length].tobytes()
+            proto.raw_data = place.data().tobytes()
 
     def _format(self, proto: onnx.TensorProto) -> Format:
         format = BY_ONNX_CODE.get(proto.data_type)
@@ -70,8 +74,9 @@ class Tensors:
             raise ModelError(f"{self.name}: tensor {proto.name!r} has a negative dimension")
         return format
 
-    def _place(self, proto: onnx.TensorProto, format: Format) -> _Place:
+    def place(self, proto: onnx.TensorProto) -> Place:
         """Where the data of an external tensor stands; everything that the file says about it is checked."""
+        format = self._format(proto)
         entries = {entry.key: entry.value for entry in proto.external_data}
         location = entries.get("location", "")
         if self.file is None:
@@ -93,19 +98,18 @@ class Tensors:
         if target == self.file and entries.get("length") != str(length):
             raise ModelError(f"{self.name}: tensor {proto.name!r} is corrupt (its data does not have the size of its shape)")
         if length == 0:
-            return _Place(np.zeros(0, np.uint8), None, 0, 0)
+            return Place(np.zeros(0, np.uint8), None, 0, 0)
         if target not in self._files:
             self._files[target] = np.memmap(target, np.uint8, "r"), Origin.of(target)
-        return _Place(*self._files[target], offset, length)
+        return Place(*self._files[target], offset, length)
 
     def _external(self, proto: onnx.TensorProto, format: Format) -> npt.NDArray[Any]:
         """A view into a file beside the model (or into the model file itself)."""
-        content, origin, offset, length = self._place(proto, format)
+        place = self.place(proto)
         shape = tuple(proto.dims)
-        data = content[offset : offset + length]
         if _is_packed(format):
-            return _unpack(np.array(data), format, shape)
-        return placed(data.view(format.dtype).reshape(shape), origin, offset)
+            return _unpack(np.array(place.data()), format, shape)
+        return placed(place.data().view(format.dtype).reshape(shape), place.origin, place.offset)
 
     def dense(self, proto: onnx.SparseTensorProto) -> npt.NDArray[Any]:
         """A sparse tensor made dense (ONNX SparseTensorProto: linear indices, or one row of coordinates per value)."""

@@ -72,8 +72,40 @@ class Editor:
         return Spot(self, _Site(graph, graph.node[0]), word)
 
     def rewire(self, node: Node, operand: int, name: str) -> None:
-        """Let one operand of a node be another value."""
-        self._site(node).node.input[operand] = name
+        """Let one operand of a node be another value. What made the old one goes, if nothing else reads it."""
+        site = self._site(node)
+        old = site.node.input[operand]
+        site.node.input[operand] = name
+        self._replaced.extend(_Site(site.graph, maker) for maker in site.graph.node if old in maker.output)
+
+    def set_attribute(self, node: Node, name: str, value: float) -> None:
+        """Let an attribute of a node have another value."""
+        import onnx
+
+        attributes = self._site(node).node.attribute
+        for index, attribute in enumerate(attributes):
+            if attribute.name == name:
+                del attributes[index]
+                break
+        attributes.append(onnx.helper.make_attribute(name, value))
+
+    def set_constant(self, name: str, array: npt.NDArray[Any]) -> None:
+        """Let an initialiser, or the result of a Constant node, be another array."""
+        import onnx
+        from onnx import numpy_helper
+
+        tensor = numpy_helper.from_array(array, name)
+        for graph in _graphs(self.proto.graph):
+            for held in graph.initializer:
+                if held.name == name:
+                    held.CopyFrom(tensor)
+                    return
+            for node in graph.node:
+                if node.op_type == "Constant" and name in node.output:
+                    del node.attribute[:]
+                    node.attribute.append(onnx.helper.make_attribute("value", tensor))
+                    return
+        raise Declined(f"the constant {name} cannot be found again in the file")
 
     def rewire_users(self, old: str, new: str, apart_from: Sequence[str] = ()) -> None:
         """Let every reader of a value read another one, in all bodies; nodes that make one of `apart_from` keep it.
@@ -145,12 +177,19 @@ class Spot:
         """The name of a value that was there before."""
         return self._editor.model.name_of(value)
 
-    def add(self, op: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        """A new node with one result; the name of that. It inherits the source line of the node that it stands before."""
+    def fresh(self, wanted: str) -> str:
+        """A name that no value of the model has."""
+        return self._editor.fresh(wanted)
+
+    def add(self, op: str, *inputs: str, domain: str = "", result: str | None = None, **attributes: Any) -> str:
+        """A new node with one result; the name of that. It inherits the source line of the node that it stands before.
+
+        The result is named after `result`, or after that node and the operator.
+        """
         import onnx
 
         base = self._site.node.output[0] if self._site.node.output else self._site.node.name
-        output = self._editor.fresh(f"{base}.{self._word}.{op.lower()}")
+        output = self._editor.fresh(f"{base}.{self._word}.{op.lower()}" if result is None else result)
         made = onnx.helper.make_node(op, list(inputs), [output], name=output, domain=domain, **attributes)
         made.metadata_props.extend(self._site.node.metadata_props)
         self._insert(made)
@@ -200,6 +239,15 @@ class Spot:
         index = next(i for i, other in enumerate(nodes) if other is self._site.node)
         nodes.insert(index, made)
         self._editor._names.update(made.output)  # pyright: ignore[reportPrivateUsage]
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph and all bodies in it."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _graphs(attribute.g)
 
 
 def _all_names(graph: onnx.GraphProto) -> Iterator[str]:

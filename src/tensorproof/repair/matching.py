@@ -53,7 +53,13 @@ def is_number(case: Case, value: int, wanted: float) -> bool:
 
 def users(case: Case, value: int) -> list[Node]:
     """The nodes that read a value, those in bodies included."""
-    return [node for node in case.model.graph.walk() if value in node.inputs]
+    readers: dict[int, list[Node]] | None = case.structure.memory.get("readers")
+    if readers is None:
+        readers = case.structure.memory["readers"] = {}
+        for node in case.model.graph.walk():
+            for number in dict.fromkeys(node.inputs):
+                readers.setdefault(number, []).append(node)
+    return readers.get(value, [])
 
 
 def result(node: Node) -> int:

@@ -55,13 +55,19 @@ class SourceTree:
     def excerpt(self, location: Location | None) -> str | None:
         """The line of source itself, without its indentation."""
         found = self.line(location)
-        if found is None or self.root is None:
+        if found is None:
             return None
         path, line = found
+        lines = self.lines(path)
+        return one_line(lines[line - 1].strip(), LONGEST_EXCERPT) or None if line <= len(lines) else None
+
+    def lines(self, path: str) -> list[str]:
+        """The lines of a file by its path below the root; none if it cannot be read."""
+        if self.root is None:
+            return []
         if path not in self._lines:
             self._lines[path] = _read(self.root / path)
-        lines = self._lines[path]
-        return one_line(lines[line - 1].strip(), LONGEST_EXCERPT) or None if line <= len(lines) else None
+        return self._lines[path]
 
     def model_file(self, model: str) -> str:
         """The path of a model as a report names it: below the root if it is there, else as the user gave it."""

@@ -161,7 +161,24 @@ def _root(page: Page, finding: Finding, sources: SourceTree) -> None:
         page.field("witness", one_line(finding.witness.arrays))
         page.field("replay", f"python {shlex.quote(one_line(finding.witness.script))}")
     if finding.fix is not None:
-        page.field("fix", one_line(str(finding.fix.get("summary", finding.fix)), 400))
+        _fix(page, finding.fix)
+
+
+def _fix(page: Page, fix: Mapping[str, Any]) -> None:
+    """The repair, its kind, what it costs in values, and the command that applies it; or why there is none."""
+    if fix.get("kind") is None:
+        reasons = {str(entry.get("reason")): None for entry in map(_mapping, _sequence(fix.get("declined")))}
+        page.field("fix", "none found: " + one_line("; ".join(reasons), 400))
+        return
+    if fix.get("along_with"):
+        page.field("fix", f"goes with the repair of {name(str(fix['along_with']))}")
+        return
+    safety = "safe" if fix.get("safe") else "unsafe: it changes values"
+    page.field("fix", one_line(f"{fix.get('kind')} {fix.get('name')} ({safety}): {fix.get('summary')}", 400))
+    page.field("because", one_line(str(fix.get("because")), 400))
+    page.field("proof", one_line(str(fix.get("cost")), 600))
+    if fix.get("apply"):
+        page.field("apply", one_line(str(fix["apply"]), 600))
 
 
 def bracket(finding: Finding) -> str:

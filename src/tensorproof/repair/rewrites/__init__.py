@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from tensorproof.graph import Node
+from tensorproof.repair.editing import Editor
 from tensorproof.repair.matching import result, users
 from tensorproof.repair.proposal import Case, Declined, Proposal
+from tensorproof.repair.recognised import vanishing
 
 #: A rewrite is anchored at most this many nodes behind the node that fails.
 REACH = 8
@@ -77,6 +79,32 @@ def proposed(case: Case) -> Iterator[Proposal | tuple[str, str]]:
                 continue
             if case.node.name in proposal.replaces:
                 yield proposal
+            else:
+                yield entry.name, f"{case.node.name} is no part of the pattern, or something else reads its result, too"
+
+
+def proposal(
+    case: Case,
+    node: Node,
+    inner: Sequence[Node],
+    *,
+    name: str,
+    summary: str,
+    because: str,
+    edit: Callable[[Editor], None],
+    safe: bool = True,
+) -> Proposal:
+    """A rewrite that ends in a node: it replaces that, and those inner nodes that are read by no other.
+
+    It is not safe if it leaves out a conversion to a narrower format, whose rounding the original has.
+    """
+    safe = safe and not any(_narrows(case, move) for move in inner)
+    return Proposal("rewrite", name, case.finding, summary, because, safe, vanishing(case, node, inner), edit)
+
+
+def _narrows(case: Case, node: Node) -> bool:
+    before, after = case.format(node.inputs[0]), case.format(result(node))
+    return node.op in ("Cast", "CastLike") and (before is None or after is None or after.digits < before.digits)
 
 
 def _anchors(case: Case) -> Iterator[Node]:

@@ -1,0 +1,154 @@
+"""`tensorproof fix`: repairs with their proof, as a report, as a diff, or applied."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tensorproof import fix
+from tensorproof.assumptions import parse_dimension_option
+from tensorproof.cli.check import declared_domains, policy, put_out
+from tensorproof.cli.progress import shown_repairs
+from tensorproof.configuration import Configuration, find_configuration
+from tensorproof.errors import ConfigurationError
+from tensorproof.findings import Finding, Report
+from tensorproof.repair.fixing import Fixed
+from tensorproof.repair.graph_diff import graph_diff
+from tensorproof.repair.saving import check_target, save_model
+from tensorproof.repair.source_changes import source_diffs
+from tensorproof.report import find_format
+from tensorproof.report.source_lines import SourceTree
+
+#: What `--at` may ask for, besides names of nodes.
+PLACES = ("operand", "inputs", "weights", "both")
+
+
+@dataclass(frozen=True, slots=True)
+class FixOptions:
+    """The options of the command, as given."""
+
+    model: Path
+    nodes: tuple[str, ...]
+    at: str
+    apply: Path | None
+    in_place: bool
+    unsafe: bool
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    diff: bool
+    ranges: tuple[str, ...]
+    ranges_file: Path | None
+    samples: Path | None
+    dims: tuple[str, ...]
+    weights: str | None
+    precision: str | None
+    target: str | None
+    effort: int | None
+    seed: int | None
+    runs: int
+    witnesses: Path
+    format: str
+    output: Path | None
+    fail_on: str | None
+    source_root: Path | None
+
+
+def run_fix(options: FixOptions) -> int:
+    """Find repairs, show them, apply them if asked; exit 1 if what fails by `--fail-on` is left."""
+    configuration = find_configuration(Path.cwd())
+    find_format(options.format)
+    fail_on = policy(options.fail_on, configuration)
+    if options.runs < 1:
+        raise ConfigurationError(f"--runs {options.runs}: write a number above 0")
+    target = options.model if options.in_place and options.apply is None else options.apply
+    if target is not None:
+        check_target(options.model, target, in_place=options.in_place)
+    with shown_repairs(options.model.name) as progress:
+        found = _found(options, configuration, progress)
+    report = replace(found.report(), model=str(options.model))
+    if options.diff:
+        sys.stdout.write(_diff(found, options))
+    else:
+        put_out([_with_command(report, options)], options.format, options.output, options.source_root)
+    if target is not None:
+        save_model(found.proto, options.model, target, in_place=options.in_place)
+        print(_applied(found, target), file=sys.stderr)
+    return 1 if found.left().fails(fail_on) else 0
+
+
+def _found(options: FixOptions, configuration: Configuration, progress: Any) -> Fixed:
+    return fix(
+        options.model,
+        nodes=options.nodes,
+        at=options.at if options.at in PLACES else tuple(name for name in options.at.split(",") if name),
+        unsafe=options.unsafe,
+        select=options.select or configuration.select,
+        ignore=(*options.ignore, *configuration.ignore),
+        seed=options.seed if options.seed is not None else configuration.seed or 0,
+        runs=options.runs,
+        witnesses=options.witnesses,
+        progress=progress,
+        ranges=declared_domains(options.ranges, options.ranges_file, configuration),
+        dims=dict(configuration.dims) | dict(map(parse_dimension_option, options.dims)),
+        weights=options.weights or configuration.weights or "fixed",
+        samples=None if options.samples is None else str(options.samples),
+        target=options.target or configuration.target or "onnxruntime-cpu",
+        precision=options.precision or configuration.precision,
+        effort=next((e for e in (options.effort, configuration.effort) if e is not None), 1),
+    )
+
+
+def _applied(found: Fixed, target: Path) -> str:
+    count = len(found.applied)
+    left = [outcome for outcome in found.outcomes if not outcome.is_applied]
+    unsafe = sum(outcome.repair is not None for outcome in left)
+    text = f"tensorproof: {target}: {count} repair{'' if count == 1 else 's'} applied"
+    if unsafe:
+        text += f", {unsafe} more with --unsafe"
+    if len(left) > unsafe:
+        text += f", {len(left) - unsafe} finding{'' if len(left) - unsafe == 1 else 's'} without a repair"
+    return text
+
+
+def _with_command(report: Report, options: FixOptions) -> Report:
+    """Every repair with the one command that applies it."""
+
+    def complete(finding: Finding) -> Finding:
+        if finding.fix is None or finding.fix["kind"] is None or finding.fix["along_with"] is not None:
+            return finding
+        unsafe = [] if finding.fix["safe"] else ["--unsafe"]
+        command = shlex.join(["tensorproof", "fix", *_same_scan(options), "--node", finding.node, *unsafe, "--apply", "OUT.onnx"])
+        return replace(finding, fix={**finding.fix, "apply": command})
+
+    return report.with_findings(tuple(map(complete, report.findings)))
+
+
+def _same_scan(options: FixOptions) -> Iterable[str]:
+    """The model, and the options that decide what is found in it."""
+    yield str(options.model)
+    for name, values in (("--range", options.ranges), ("--dim", options.dims)):
+        for value in values:
+            yield from (name, value)
+    single = {
+        "--ranges": options.ranges_file,
+        "--samples": options.samples,
+        "--weights": options.weights,
+        "--precision": options.precision,
+        "--target": options.target,
+        "--effort": options.effort,
+        "--at": None if options.at == "operand" else options.at,
+    }
+    for name, value in single.items():
+        if value is not None:
+            yield from (name, str(value))
+
+
+def _diff(found: Fixed, options: FixOptions) -> str:
+    """The change of the graph, and of the source lines that its nodes name."""
+    sources = SourceTree(options.source_root or Path.cwd())
+    parts = [graph_diff(found.original, found.proto, options.model.name), *source_diffs(found.outcomes, sources)]
+    return "".join(parts) or "no repair is applied: nothing changes\n"

@@ -1,0 +1,282 @@
+"""No repair without its proof: the whole patched model scanned again, the failing input replayed, points of the box compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorproof.assumptions import resolve
+from tensorproof.checking import Analysis, analyse
+from tensorproof.confirm.observing import Scene, not_finite
+from tensorproof.confirm.sampling import Point, points
+from tensorproof.execute.instrument import between, instrumented, reads, rounded
+from tensorproof.execute.runtime import Runtime, Session
+from tensorproof.execute.worker import WorkerDied, WorkerError
+from tensorproof.findings import Finding
+from tensorproof.formats import FLOAT32, FLOAT64, Format
+from tensorproof.frontends.onnx_file import from_proto
+from tensorproof.frontends.onnx_precision import converted
+from tensorproof.graph import ABSENT, Model
+from tensorproof.preparing import Prepared
+from tensorproof.repair.comparison import Comparison
+from tensorproof.repair.gradients import Gradients, compare_gradients
+from tensorproof.repair.proposal import Proposal
+from tensorproof.report.selection import Selection
+
+if TYPE_CHECKING:
+    import onnx
+
+#: Points of the box that are run, corners among them.
+RUNS = 1000
+#: Points at which derivatives are compared.
+GRADIENT_POINTS = 12
+
+Key = tuple[str, str]
+
+
+class Refused(Exception):
+    """A repair did not pass its verification; the message says where."""
+
+
+@dataclass(slots=True)
+class Verification:
+    """What the verification of a repair saw. It exists only for repairs that passed.
+
+    `witness_replayed` is None where there was no failing input to replay. `values` compares the results of the replaced
+    nodes, `outputs` those of the whole model.
+    """
+
+    runs: int = 0
+    witness_replayed: bool | None = None
+    values: Comparison = field(default_factory=Comparison)
+    outputs: Comparison = field(default_factory=Comparison)
+    gradients: Gradients = field(default_factory=Gradients)
+
+    @property
+    def keeps_everything(self) -> bool:
+        """Whether nothing that was run speaks against calling the repair safe."""
+        return self.values.keeps_values is not False and self.gradients.kept is not False
+
+    def describe(self) -> str:
+        """One line for a person."""
+        replayed = {None: "", True: "the failing input gives finite values; "}[self.witness_replayed or None]
+        compared = self.values if self.values.elements else self.outputs
+        if compared.elements == 0:
+            values = "nothing to compare, the original is finite nowhere"
+        elif compared.ulp == 0:
+            values = "values unchanged where the original is finite"
+        else:
+            values = f"values within {compared.ulp:.3g} ulp ({compared.relative:.2g} relative) of the original where it is finite"
+            if compared.excess is not None:
+                values += f", {'no' if compared.excess <= 0 else f'at most {compared.excess:.3g} ulp'} farther from the exact ones"
+        run = f"{self.runs} points run, none fails"
+        return f"proven by a scan of the whole model; {replayed}{run}; {values}; {self.gradients.describe()}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "proven": True,
+            "witness_replayed": self.witness_replayed,
+            "runs": self.runs,
+            "values": self.values.to_json(),
+            "outputs": self.outputs.to_json(),
+            "gradients": self.gradients.to_json(),
+        }
+
+
+def with_proto(prepared: Prepared, proto: onnx.ModelProto) -> Prepared:
+    """The same declarations for another model. What a conversion did to constants is known of those that are still there."""
+    graph, old = from_proto(proto, path=prepared.path), prepared.graph
+    converted_before = {old.name_of(number): number for number in old.conversions}
+    for number, array in graph.constants.items() if converted_before else ():
+        before = converted_before.get(graph.name_of(number))
+        if before is not None and array.tobytes() == old.constants[before].tobytes():
+            graph.conversions[number] = old.conversions[before]
+    return replace(prepared, proto=proto, graph=graph)
+
+
+def scanned(prepared: Prepared) -> list[Analysis]:
+    """The static analysis under every declared combination of dimension sizes."""
+    combinations, _ = resolve(prepared.graph, prepared.declared)
+    return [
+        analyse(prepared.graph, assumptions, prepared.target, effort=prepared.effort, abstraction=prepared.abstraction)
+        for assumptions in combinations
+    ]
+
+
+def roots_of(prepared: Prepared, analyses: Sequence[Analysis]) -> dict[Key, Finding]:
+    """The findings that are defects of their own and that a report shows by default, notes apart, by rule and node."""
+    shown, fixed = Selection(), prepared.declared.weights == "fixed"
+    return {
+        (f.rule.code, f.node): f
+        for analysis in analyses
+        for f in analysis.findings
+        if not f.is_note and shown.shows(f, weights_fixed=fixed)
+    }
+
+
+def verified(
+    before: Prepared,
+    after: Prepared,
+    proposal: Proposal,
+    analyses: Sequence[Analysis],
+    *,
+    witness: Point | None = None,
+    seed: int = 0,
+    runs: int = RUNS,
+) -> Verification:
+    """What the verification of a proposal saw; raises Refused if it failed anywhere.
+
+    `analyses` are those of the original, `witness` is an input on which it fails. Nodes whose operands are not finite in a run
+    of the original, because of another defect, say nothing about the repair in that run.
+    """
+    _scan_again(before, after, proposal, analyses)
+    result = Verification()
+    scenes = [Scene.of(before.graph, analysis) for analysis in analyses]
+    with Runtime(data_folder=before.data_folder) as runtime:
+        pair = _Pair(runtime, before, after, proposal, scenes[0])
+        if witness is not None:
+            pair.replay(witness)
+            result.witness_replayed = True
+        sound = [point for point in _spread(scenes, seed, runs) if pair.compare(point, result)]
+    if proposal.kind != "precondition":
+        chosen = sound[:: max(1, len(sound) // GRADIENT_POINTS)][:GRADIENT_POINTS]
+        result.gradients = compare_gradients(before.graph, after.graph, pair.watched or pair.outputs, chosen, witness)
+    return result
+
+
+def _scan_again(before: Prepared, after: Prepared, proposal: Proposal, analyses: Sequence[Analysis]) -> None:
+    old, again = roots_of(before, analyses), scanned(after)
+    new = roots_of(after, again)
+    key = proposal.finding.rule.code, proposal.finding.node
+    if key in new:
+        raise Refused(f"the scan still finds {key[0]} at {key[1]}")
+    for code, node in new.keys() - old.keys():
+        raise Refused(f"the scan finds {code} at {node}, which was not there before")
+    unknown = {u.node for a in analyses for u in a.coverage.not_analysed}
+    for analysis in again:
+        for unanalysed in analysis.coverage.not_analysed:
+            if unanalysed.node not in unknown:
+                raise Refused(f"{unanalysed.node} of the patched model is not analysed: {unanalysed.reason}")
+
+
+def _spread(scenes: Sequence[Scene], seed: int, runs: int) -> Iterator[Point]:
+    """Points over all combinations of sizes."""
+    share = -(-runs // len(scenes))
+    for scene in scenes:
+        yield from points(seed, scene.domains, share)
+
+
+class _Pair:
+    """The original and the patched model, run on the same points; and what was replaced, from the same operands in float64."""
+
+    def __init__(self, runtime: Runtime, before: Prepared, after: Prepared, proposal: Proposal, scene: Scene) -> None:
+        nodes = {node.name: node for node in before.graph.graph.nodes}
+        failing = nodes.get(proposal.finding.node)
+        results = [nodes[name].outputs[0] for name in proposal.replaces if name in nodes and nodes[name].outputs]
+        results += [] if failing is None else failing.outputs[:1]
+        kept = {name for node in after.proto.graph.node for name in node.output}
+        self.outputs = _floating(scene, before.graph.graph.outputs)
+        self.watched = [name for name in _floating(scene, results) if name in kept]
+        # Outputs of other formats are not compared, but the runtime has to come as far as them.
+        every = [info.name for info in before.proto.graph.output if info.type.HasField("tensor_type")]
+        self.observed = list(dict.fromkeys([*self.outputs, *self.watched, *every]))
+        constant = {t.name for t in before.proto.graph.initializer}.difference(scene.free)
+        operands = [name for name in _floating(scene, () if failing is None else failing.inputs) if name not in constant]
+        self._operands = [name for name in operands if name not in scene.domains]
+        self._leaves = sorted(_leaves(before.proto, after.proto) - constant) if self.watched else []
+        self._formats = {name: _format(before.graph, scene, name) for name in (*self.observed, *self._leaves)}
+        shown = dict.fromkeys([*self.observed, *self._operands, *(n for n in self._leaves if n not in scene.domains)])
+        self._shown = list(shown)
+        self._before = runtime.session(instrumented(_rounding(before, scene), self._shown, scene.free))
+        self._after = runtime.session(instrumented(_rounding(after, scene), self.observed, scene.free))
+        self._exact = self._reference(runtime, before) if self._leaves else None
+
+    def _reference(self, runtime: Runtime, before: Prepared) -> Session:
+        wide, _ = converted(before.proto, FLOAT64, path=before.path)
+        given = {name: (FLOAT64 if f.is_float else f).onnx_code for name in self._leaves for f in [self._formats[name]]}
+        return runtime.session(between(wide, given, self.watched))
+
+    def replay(self, point: Point) -> None:
+        """The failing input, in the patched model."""
+        for name, value in zip(self.observed, self._run(self._after, point)):
+            if (name in self.watched or not self.watched) and not_finite(value):
+                raise Refused(f"the failing input still makes {name} NaN or infinite")
+
+    def compare(self, point: Point, result: Verification) -> bool:
+        """One point in all models; whether the original is finite there."""
+        after = dict(zip(self.observed, self._run(self._after, point)))
+        result.runs += 1
+        try:
+            before = {**point, **dict(zip(self._shown, self._before.run(point)))}
+        except (WorkerDied, WorkerError):
+            # The original stops on this point; the patched model did not.
+            return False
+        if any(not_finite(before[name]) for name in self._operands):
+            return False
+        for name in self.watched:
+            # An infinity that the original has in the same place is there by intention, as in a mask.
+            if not_finite(after[name]) and not np.array_equal(before[name], after[name]):
+                raise Refused(f"{name} is NaN or infinite at a point of the box")
+        exact = self._exactly(before)
+        for name in self.watched:
+            result.values.add(before[name], after[name], exact.get(name), self._formats[name])
+        for name in self.outputs:
+            result.outputs.add(before[name], after[name], None, self._formats[name])
+        return not any(not_finite(before[name]) for name in self.watched or self.outputs)
+
+    def _exactly(self, values: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
+        if self._exact is None:
+            return {}
+        given = {name: values[name] for name in self._leaves}
+        wide = {name: array.astype(np.float64) if self._formats[name].is_float else array for name, array in given.items()}
+        try:
+            return dict(zip(self.watched, self._exact.run(wide)))
+        except (WorkerDied, WorkerError):
+            # Not every operator has a float64 kernel.
+            self._exact = None
+            return {}
+
+    def _run(self, session: Session, point: Point) -> list[npt.NDArray[Any]]:
+        try:
+            return session.run(point)
+        except (WorkerDied, WorkerError) as reason:
+            raise Refused(f"ONNX Runtime does not run the patched model: {reason}") from None
+
+
+def _leaves(before: onnx.ModelProto, after: onnx.ModelProto) -> set[str]:
+    """The values of the original that the new and the changed nodes of the patched model read."""
+    old = {node.SerializeToString(deterministic=True) for node in before.graph.node}
+    made = {name for node in before.graph.node for name in node.output} | {info.name for info in before.graph.input}
+    new = [node for node in after.graph.node if node.SerializeToString(deterministic=True) not in old]
+    inner = {name for node in new for name in node.output}
+    return {name for node in new for name in reads(node) if name in made and name not in inner}
+
+
+def _rounding(prepared: Prepared, scene: Scene) -> onnx.ModelProto:
+    """The model with real rounding of 16-bit values, as confirmations run it."""
+    narrow = {
+        scene.model.name_of(n)
+        for n, summary in scene.analysis.summaries.items()
+        if summary.format.is_float and summary.format.bits == 16
+    }
+    return rounded(prepared.proto, narrow) if narrow else prepared.proto
+
+
+def _floating(scene: Scene, numbers: Sequence[int]) -> list[str]:
+    """The names of the floating values among these, each once."""
+    return list(dict.fromkeys(scene.model.name_of(n) for n in numbers if n != ABSENT and _is_float(scene, n)))
+
+
+def _is_float(scene: Scene, number: int) -> bool:
+    summary = scene.analysis.summaries.get(number)
+    return summary is not None and summary.format.is_float
+
+
+def _format(model: Model, scene: Scene, name: str) -> Format:
+    number = model.find_value(name)
+    summary = None if number is None else scene.analysis.summaries.get(number)
+    return FLOAT32 if summary is None else summary.format
