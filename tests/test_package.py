@@ -57,6 +57,8 @@ def test_what_is_public() -> None:
         "check",
         "find_system_tests",
         "find_witnesses",
+        "fix",
+        "plan",
     }
     for name in tensorproof.__all__:
         assert getattr(tensorproof, name) is not None

@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 
 
-def _export(module: Any, inputs: tuple[Any, ...], names: list[str]) -> onnx.ModelProto:
+def export(module: Any, inputs: tuple[Any, ...], names: list[str]) -> onnx.ModelProto:
     import torch
 
     module.eval()
@@ -51,7 +51,7 @@ def resnet() -> onnx.ModelProto:
     network.train()
     for _ in range(3):  # running statistics that are not the defaults
         network(torch.randn(4, 3, 64, 64))
-    return _export(network, (torch.zeros(1, 3, 64, 64),), ["x"])
+    return export(network, (torch.zeros(1, 3, 64, 64),), ["x"])
 
 
 def _attention(width: int, heads: int, causal: bool) -> Any:
@@ -114,7 +114,7 @@ def vit() -> onnx.ModelProto:
             tokens = self.patch(x).flatten(2).transpose(1, 2) + self.position
             return self.head(self.norm(self.blocks(tokens)).mean(1))
 
-    return _export(ViT(), (torch.zeros(1, 3, 32, 32),), ["x"])
+    return export(ViT(), (torch.zeros(1, 3, 32, 32),), ["x"])
 
 
 def bert() -> onnx.ModelProto:
@@ -137,7 +137,7 @@ def bert() -> onnx.ModelProto:
             x = self.norm(self.words(ids) + self.positions(torch.arange(12)))
             return torch.tanh(self.pooler(self.layers(x)[:, 0]))
 
-    return _export(Bert(), (torch.zeros(1, 12, dtype=torch.int64),), ["ids"])
+    return export(Bert(), (torch.zeros(1, 12, dtype=torch.int64),), ["ids"])
 
 
 def gpt() -> onnx.ModelProto:
@@ -157,7 +157,7 @@ def gpt() -> onnx.ModelProto:
         def forward(self, ids: Any) -> Any:
             return torch.log_softmax(self.norm(self.blocks(self.words(ids))) @ self.words.weight.T, -1)
 
-    return _export(Gpt(), (torch.zeros(1, 8, dtype=torch.int64),), ["ids"])
+    return export(Gpt(), (torch.zeros(1, 8, dtype=torch.int64),), ["ids"])
 
 
 def lstm() -> onnx.ModelProto:
@@ -176,7 +176,7 @@ def lstm() -> onnx.ModelProto:
         def forward(self, x: Any) -> Any:
             return torch.log_softmax(self.head(self.lstm(x)[0]), -1)
 
-    return _export(Tagger(), (torch.zeros(1, 7, 8),), ["x"])
+    return export(Tagger(), (torch.zeros(1, 7, 8),), ["x"])
 
 
 #: Exported models with the ranges of their inputs.

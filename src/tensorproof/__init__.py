@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     import onnx
 
     from tensorproof.findings import Finding, Report, Verdict
+    from tensorproof.low_precision.plan import plan_precision as plan
     from tensorproof.preparing import ScanOptions
     from tensorproof.repair.fixing import Fixed
 
 __version__ = "0.1.0"
 
-__all__ = ["Finding", "Report", "Verdict", "__version__", "check", "find_system_tests", "find_witnesses", "fix"]
+__all__ = ["Finding", "Report", "Verdict", "__version__", "check", "find_system_tests", "find_witnesses", "fix", "plan"]
 
 
 def __getattr__(name: str) -> Any:
@@ -34,6 +35,10 @@ def __getattr__(name: str) -> Any:
         from tensorproof import findings
 
         return getattr(findings, name)
+    if name == "plan":
+        from tensorproof.low_precision.plan import plan_precision
+
+        return plan_precision
     raise AttributeError(f"module 'tensorproof' has no attribute {name!r}")
 
 

@@ -6,20 +6,25 @@ way is remembered: a value that becomes infinite or zero is a finding of its own
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tensorproof.errors import ConfigurationError
 from tensorproof.formats import BY_NAME, FLOAT32, FLOAT64, Format
+from tensorproof.frontends.onnx_file import standard_domain
 from tensorproof.frontends.onnx_tensor import Tensors
 
 if TYPE_CHECKING:
     import onnx
 
-_SOURCES = (FLOAT32.onnx_code, FLOAT64.onnx_code)
+#: The types that are converted.
+SOURCES = (FLOAT32.onnx_code, FLOAT64.onnx_code)
+#: Attributes that name the type of a result.
+TYPE_ATTRIBUTES = ("to", "dtype")
 #: Elements that are compared at a time.
 _PIECE = 1 << 18
 _SCHEMA_NAMES = {"float32": "float", "float64": "double"}
@@ -43,18 +48,22 @@ def converted(proto: onnx.ModelProto, format: Format, *, path: str | None = None
 
     result = onnx.ModelProto()
     result.CopyFrom(proto)
-    opsets = {entry.domain: entry.version for entry in result.opset_import}
     changes: dict[str, str] = {}
-    _Conversion(format, opsets, changes, Tensors(path or proto.graph.name, path)).graph(result.graph)
+    Conversion(format, opsets_of(result), changes, Tensors(path or proto.graph.name, path)).graph(result.graph)
     return result, changes
 
 
+def opsets_of(proto: onnx.ModelProto) -> dict[str, int]:
+    """The version of each operator set that a model uses; the standard one is called ``."""
+    return {standard_domain(entry.domain): entry.version for entry in proto.opset_import}
+
+
 @dataclass(slots=True)
-class _Conversion:
+class Conversion:
     """What is converted into a format, with what becomes of constants by name."""
 
     format: Format
-    opsets: dict[str, int]
+    opsets: Mapping[str, int]
     changes: dict[str, str]
     tensors: Tensors
 
@@ -66,21 +75,24 @@ class _Conversion:
                 self.tensor(tensor, tensor.name)
         for info in (*graph.input, *graph.output, *graph.value_info):
             kind = info.type.tensor_type
-            if kind.elem_type in _SOURCES and info.name not in fixed:
+            if kind.elem_type in SOURCES and info.name not in fixed:
                 kind.elem_type = code
         for node in graph.node:
-            keep = any(name in fixed for name in node.output)
-            for attribute in node.attribute:
-                if attribute.HasField("g"):
-                    self.graph(attribute.g)
-                elif attribute.HasField("t") and not keep:
-                    self.tensor(attribute.t, node.output[0])
-                elif attribute.name in ("to", "dtype") and attribute.i in _SOURCES and not keep:
-                    attribute.i = code
-            if node.op_type == "Constant" and not keep:
-                self.float_attribute(node)
-            elif node.op_type == "ConstantOfShape" and not node.attribute and not keep:
-                self.default_value(node)
+            self.node(node, keep=any(name in fixed for name in node.output))
+
+    def node(self, node: onnx.NodeProto, *, keep: bool = False) -> None:
+        """What the attributes of a node say about types and constants; with `keep`, in its sub-graphs alone."""
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                self.graph(attribute.g)
+            elif attribute.HasField("t") and not keep:
+                self.tensor(attribute.t, node.output[0])
+            elif attribute.name in TYPE_ATTRIBUTES and attribute.i in SOURCES and not keep:
+                attribute.i = self.format.onnx_code
+        if node.op_type == "Constant" and not keep:
+            self.float_attribute(node)
+        elif node.op_type == "ConstantOfShape" and not node.attribute and not keep:
+            self.default_value(node)
 
     def float_attribute(self, node: onnx.NodeProto) -> None:
         """A Constant written as value_float or value_floats has no room for another format: it becomes a tensor."""
@@ -105,7 +117,7 @@ class _Conversion:
     def tensor(self, tensor: onnx.TensorProto, name: str) -> None:
         import onnx
 
-        if tensor.data_type not in _SOURCES:
+        if tensor.data_type not in SOURCES:
             return
         if tensor.data_location == type(tensor).EXTERNAL and self.tensors.file is None:
             return
@@ -131,23 +143,65 @@ def _overflows(before: Any, after: Any) -> bool:
     return False
 
 
-def _fixed_names(nodes: Iterable[onnx.NodeProto], format: Format, opsets: dict[str, int]) -> set[str]:
-    """Inputs whose type the schema fixes to something that does not admit the format."""
+class Formal(NamedTuple):
+    """What a schema says about an operand or result: its type variable (or type), and what that may be."""
+
+    variable: str
+    admits: bool
+    is_floating: bool
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it may be float32 or float64, but not the format."""
+        return self.is_floating and not self.admits
+
+
+class Formals(NamedTuple):
+    """The operands and results of an operator; the last of each stands for all that follow."""
+
+    inputs: tuple[Formal, ...]
+    outputs: tuple[Formal, ...]
+
+    def of_input(self, index: int) -> Formal | None:
+        return self.inputs[min(index, len(self.inputs) - 1)] if self.inputs else None
+
+    def of_output(self, index: int) -> Formal | None:
+        return self.outputs[min(index, len(self.outputs) - 1)] if self.outputs else None
+
+
+def formals_of(node: onnx.NodeProto, format: Format, opsets: Mapping[str, int]) -> Formals | None:
+    """What the schema of a node says about a format; None if the operator has no schema."""
+    domain = standard_domain(node.domain)
+    return _formals(node.op_type, domain, opsets.get(domain, 1), format.name)
+
+
+@lru_cache(maxsize=4096)
+def _formals(operator: str, domain: str, version: int, format_name: str) -> Formals | None:
     import onnx
 
-    wanted = f"tensor({_SCHEMA_NAMES.get(format.name, format.name)})"
+    try:
+        schema = onnx.defs.get_schema(operator, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+    wanted = f"tensor({_SCHEMA_NAMES.get(format_name, format_name)})"
+    allowed = {c.type_param_str: frozenset(c.allowed_type_strs) for c in schema.type_constraints}
+
+    def formal(name: str) -> Formal:
+        types = allowed.get(name, frozenset({name}))
+        return Formal(name, wanted in types, not types.isdisjoint({"tensor(float)", "tensor(double)"}))
+
+    return Formals(tuple(formal(i.type_str) for i in schema.inputs), tuple(formal(o.type_str) for o in schema.outputs))
+
+
+def _fixed_names(nodes: Iterable[onnx.NodeProto], format: Format, opsets: Mapping[str, int]) -> set[str]:
+    """Inputs whose type the schema fixes to something that does not admit the format."""
     fixed: set[str] = set()
     for node in nodes:
-        try:
-            schema = onnx.defs.get_schema(node.op_type, opsets.get(node.domain, 1), node.domain)
-        except onnx.defs.SchemaError:
+        formals = formals_of(node, format, opsets)
+        if formals is None:
             continue
-        allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
         for index, name in enumerate(node.input):
-            formal = schema.inputs[min(index, len(schema.inputs) - 1)] if schema.inputs else None
-            if formal is None or not name:
-                continue
-            types = allowed.get(formal.type_str, {formal.type_str})
-            if wanted not in types and any(f"tensor({t})" in types for t in ("float", "double")):
+            formal = formals.of_input(index)
+            if name and formal is not None and formal.is_fixed:
                 fixed.add(name)
     return fixed
