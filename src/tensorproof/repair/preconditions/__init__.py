@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -42,9 +42,9 @@ from tensorproof.repair.preconditions.sites import (
     whole_box,
 )
 from tensorproof.repair.preconditions.widening import polished, widest_scale
-from tensorproof.repair.proposal import Proposal
+from tensorproof.repair.proposal import Declined, Proposal
 
-__all__ = ["Impossible", "Method", "Open", "Place", "Precondition", "checked_method", "find_precondition"]
+__all__ = ["Impossible", "Method", "Open", "Place", "Precondition", "Result", "checked_method", "find_precondition"]
 
 #: The whole search; an interval for each element (RANUM-E); steps of the plain gradient with a box of one size, neither
 #: shrunk nor widened.
@@ -169,16 +169,24 @@ def find_precondition(
     names = {finding.node for finding in findings}
     nodes = [node for node in prepared.graph.graph.walk() if node.name in names and node.outputs]
     if not nodes or len({node.name for node in nodes}) < len(names):
-        raise ConfigurationError("a precondition is sought for nodes of the model that have results")
+        return Open("a finding is about no node that has a result", 0)
     combinations, _ = resolve(prepared.graph, prepared.declared)
     assumptions = combinations[0]
     analysis = analyse(prepared.graph, assumptions, prepared.target, effort=0)
+    outer = {tensor.name for tensor in prepared.proto.graph.initializer}
     sites = sites_of(prepared.graph, assumptions, analysis, nodes, at)
+    # Nodes are put into the outermost graph, which does not see the weights of bodies.
+    sites = tuple(site for site in sites if site.kind != "weight" or site.name in outer)
     if method == "elementwise":
+        if len(combinations) > 1:
+            return Open("an interval for each element needs one size of every dimension", 0)
         sites = tuple(per_element(prepared.graph, site) for site in sites)
         prepared = replace(prepared, abstraction=chosen("expand"))
-    search = _Search(prepared, assumptions, analysis, findings, nodes, sites, seed, evaluations, progress)
-    return search.run(method) if sites else search.without_sites()
+    try:
+        search = _Search(prepared, assumptions, analysis, findings, nodes, sites, seed, evaluations, progress)
+        return search.run(method) if sites else search.without_sites()
+    except Declined as reason:
+        return Open(str(reason), 0)
 
 
 class _Search:
@@ -208,7 +216,10 @@ class _Search:
         self._notes: list[str] = []
 
     def run(self, method: Method) -> Result:
-        """The first of these that succeeds: plain centres, a proof that none can be one, centres that gradients lead to."""
+        """The first of these that succeeds: plain centres, a refutation of all of them, centres that gradients lead to."""
+        whole = whole_box(self._sites)
+        if self._scanner.left and self._scanner.proves(whole):
+            return Precondition(self._sites, whole, 1.0, self._scanner.scans)
         tried: list[Box] = []
         # The coarsest scan first: where it proves a centre, it mostly proves as wide a box as others would.
         for effort in sorted({0, self._prepared.effort}):
@@ -217,7 +228,7 @@ class _Search:
             found = self._attempt(centres, method)
             if found is not None:
                 return found
-        if method == "gradient":
+        if method == "gradient" or not self._scanner.left:
             return self._open()
         refutation = self._refutation(tried) if method == "full" else None
         if refutation is not None and refutation.failing_points == refutation.random_points:
@@ -255,9 +266,6 @@ class _Search:
     def _widest(self, centres: Iterable[Box], method: Method) -> Box | None:
         if method == "gradient":
             return next((box for box in centres if self._scanner.proves(box)), None)
-        whole = whole_box(self._sites)
-        if self._scanner.proves(whole):
-            return whole
         inner = self._inner(centres)
         if inner is None or method == "elementwise":
             return inner
@@ -333,13 +341,3 @@ def _text(interval: Interval) -> str:
         return f"[{float(low.item()):.6g}, {float(high.item()):.6g}]"
     kind = "elements" if low.size > 64 else "channels"
     return f"[{float(low.min()):.6g}, {float(high.max()):.6g}] ({low.size} {kind})"
-
-
-def to_json(result: Result) -> dict[str, Any]:
-    """A result for machines."""
-    kind = {Precondition: "fixed", Impossible: "impossible", Open: "open"}[type(result)]
-    stated: dict[str, Any] = {"result": kind, "scans": result.scans, "text": result.describe()}
-    if isinstance(result, Precondition):
-        stated["share"] = result.share
-        stated["intervals"] = {name: [low.tolist(), high.tolist()] for name, (low, high) in result.intervals.items()}
-    return stated

@@ -63,10 +63,10 @@ class Site:
         return float(np.mean(ratios))
 
     def domain(self, interval: Interval, original: Domain) -> Domain:
-        """The domain of an input or weight that was restricted to an interval; channels stay on their axis."""
+        """The domain of an input or weight in an interval: one per channel where it had channels, else the hull."""
         low, high = (np.asarray(end, np.float64).reshape(-1) for end in interval)
-        if low.size == 1:
-            return Domain("box", float(low[0]), float(high[0]))
+        if original.kind != "channels" or low.size != len(original.channels):
+            return Domain("box", float(low.min()), float(high.max()))
         pairs = tuple(zip(low.tolist(), high.tolist(), strict=True))
         return Domain("channels", float(low.min()), float(high.max()), axis=original.axis, channels=pairs)
 

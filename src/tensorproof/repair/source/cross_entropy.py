@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from tensorproof.repair.source.drafting import Draft, parsed_expression
+from tensorproof.repair.source.drafting import Draft
 from tensorproof.repair.source.exceptions import NotSure
 from tensorproof.repair.source.log_sigmoid import FUNCTIONS as LOG_SIGMOIDS
 from tensorproof.repair.source.reading import Operation
@@ -42,7 +42,7 @@ def _from_logits(node: cst.BaseExpression, draft: Draft) -> None:
     found = _around(node, draft)
     if found is None:
         return
-    entropy, around = found
+    entropy, minus = found
     sigmoid = draft.reader.operation(entropy.probability, "sigmoid")
     if sigmoid is None or sigmoid.library is None:
         return
@@ -51,12 +51,10 @@ def _from_logits(node: cst.BaseExpression, draft: Draft) -> None:
         draft.replace(entropy.log.node, draft.call(LOG_SIGMOIDS["jax"], sigmoid, logits))
         draft.replace(entropy.other.node, draft.call(LOG_SIGMOIDS["jax"], sigmoid, draft.minus(logits)))
         return
-    call = _call(draft, sigmoid, logits, draft.code(entropy.labels).strip())
-    if around is None:
-        draft.replace(node, call if entropy.sign < 0 else f"(-{call})")
-    else:
-        whole = around.deep_replace(entropy.node, parsed_expression(call))
-        draft.replace(node, draft.reader.code(cst.ensure_type(whole, cst.BaseExpression)))
+    call = _call(draft, sigmoid, logits, draft.code(entropy.labels))
+    if minus is not None:
+        draft.take_minus(minus)
+    draft.replace(entropy.node, call if minus is not None or entropy.sign < 0 else f"(-{call})")
 
 
 def _call(draft: Draft, sigmoid: Operation, logits: str, labels: str) -> str:
@@ -82,10 +80,9 @@ def _bounded(node: cst.BaseExpression, draft: Draft) -> None:
         draft.replace(log.operand, draft.at_least(log.operand, low, log, library))
 
 
-def _around(node: cst.BaseExpression, draft: Draft) -> tuple[_CrossEntropy, cst.BaseExpression | None] | None:
-    """The cross-entropy that a node is; or, for -mean(...), that below the minus, with what is to stay around it."""
-    inside = draft.reader.negated(node)
-    if inside is None:
+def _around(node: cst.BaseExpression, draft: Draft) -> tuple[_CrossEntropy, cst.UnaryOperation | None] | None:
+    """The cross-entropy that a node is; or, for -mean(...), that below the minus, with the minus."""
+    if not isinstance(node, cst.UnaryOperation) or (inside := draft.reader.negated(node)) is None:
         found = _cross_entropy(node, draft)
         return None if found is None else (found, None)
     below = inside
@@ -94,7 +91,7 @@ def _around(node: cst.BaseExpression, draft: Draft) -> tuple[_CrossEntropy, cst.
     ) and not reduction.through:
         below = reduction.operand
     found = _cross_entropy(below, draft)
-    return None if found is None or found.sign < 0 else (found, inside)
+    return None if found is None or found.sign < 0 else (found, node)
 
 
 def _cross_entropy(node: cst.BaseExpression, draft: Draft) -> _CrossEntropy | None:

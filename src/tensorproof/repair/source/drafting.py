@@ -14,7 +14,7 @@ from tensorproof.repair.source.following import Definition
 from tensorproof.repair.source.functions import Library
 from tensorproof.repair.source.reading import Operation, Reader
 from tensorproof.repair.source.spelling import Speller
-from tensorproof.repair.source.text import Change, Place, lines_of
+from tensorproof.repair.source.text import Change, Place
 
 Limit = Literal["eps", "tiny", "min"]
 
@@ -25,6 +25,8 @@ _KEEP_FORMAT = (
     *("exp", "log", "log1p", "sqrt", "rsqrt", "sigmoid", "softmax", "abs", "square", "relu", "softplus", "clamp", "maximum"),
     *("sum", "mean", "std", "var", "norm", "add", "subtract", "multiply", "divide", "power", "negative", "masked_fill"),
 )
+#: How deep the terms of an expression are looked into, through names: each step may double their number.
+_DEEPEST = 8
 _ARGUMENTS = frozenset({"axis", "keepdims", "p", "ord", "min", "max", "mask", "value", "correction", "unbiased"})
 
 
@@ -39,7 +41,7 @@ class Draft:
     rule: str
     replaced: list[tuple[cst.BaseExpression, str]] = field(default_factory=list[tuple[cst.BaseExpression, str]])
     through: list[Definition] = field(default_factory=list[Definition])
-    hoisted: list[Change] = field(default_factory=list[Change])
+    moved: list[Change] = field(default_factory=list[Change])
 
     def replace(self, node: cst.BaseExpression, code: str) -> None:
         """Write `code`, a call or what has parentheses, in the place of a node; parentheses around the node stay."""
@@ -47,10 +49,16 @@ class Draft:
             raise NotSure("a comment inside of the expression would be lost")
         self.replaced.append((node, code))
 
+    def take_minus(self, node: cst.UnaryOperation) -> None:
+        """Leave out the minus of a node, whose operand is written anew or stays."""
+        parsed = self.reader.parsed
+        start, (end, _) = parsed.start(node), parsed.whole(node.expression)
+        self.moved.append(Change(start, end, " " if _ends_with_word(parsed.before(start)) else ""))
+
     def changes(self) -> list[Change]:
         """All changes of the text that the repair makes."""
         own = [Change(*self._range(node), code) for node, code in self.replaced]
-        return [*own, *self.hoisted, *self.speller.changes]
+        return [*own, *self.moved, *self.speller.changes]
 
     def code(self, node: cst.BaseExpression) -> str:
         """A node as it is written."""
@@ -80,8 +88,8 @@ class Draft:
         for argument in path[-1].rest if through else ():
             if not self._is_still(argument.value, through):
                 raise NotSure(f"{self.code(argument.value)} may have another value by then")
-        plain = (argument.with_changes(comma=cst.MaybeSentinel.DEFAULT) for argument in path[-1].rest)
-        return "".join(f", {self.reader.code(argument).strip()}" for argument in plain)
+        keywords = (f"{argument.keyword.value}=" if argument.keyword is not None else "" for argument in path[-1].rest)
+        return "".join(f", {keyword}{self.code(argument.value)}" for keyword, argument in zip(keywords, path[-1].rest))
 
     def call(self, qualified: str, like: Operation, arguments: str) -> str:
         """A call of a function, spelled as `like` is."""
@@ -105,6 +113,13 @@ class Draft:
         module = {"tensorflow": "tensorflow", "jax": "jax.numpy", "numpy": "numpy"}[library]
         return self.call(f"{module}.maximum", like, f"{self.code(node)}, {low}")
 
+    def is_tensor(self, node: cst.BaseExpression, depth: int = 0) -> bool:
+        """Whether an expression is surely a tensor, and no number of Python: some function of tensors is a part of it."""
+        found = self.reader.operation(node, *_KEEP_FORMAT, extra=_ARGUMENTS) if depth < _DEEPEST else None
+        if found is None or found.library is not None:
+            return found is not None
+        return any(self.is_tensor(argument, depth + 1) for argument in found.arguments.values())
+
     def library(self, operation: Operation) -> Library:
         """The library of an operation; for an operator of Python that of its operands, of the calls around it, or of the file."""
         if operation.library is not None:
@@ -122,14 +137,11 @@ class Draft:
         return self.reader.libraries[0]
 
     def _range(self, node: cst.BaseExpression) -> tuple[Place, Place]:
-        """Where a node stands: with its parentheses, if it has them only so that a dot may follow."""
+        """Where a node stands: with its parentheses, if it has them only so that an operator or a dot may be next to it."""
         parsed = self.reader.parsed
-        before_dot = isinstance(around := parsed.parents.get(node), cst.Attribute) and around.value is node
-        if not before_dot or len(node.lpar) != 1:
-            return parsed.start(node), parsed.end(node)
-        start, end = parsed.start(node.lpar[0]), parsed.end(node.rpar[0])
-        before = lines_of(parsed.source)[start.line - 1][: start.column]
-        return (parsed.start(node), parsed.end(node)) if re.search(r"\w$", before) else (start, end)
+        start, end = parsed.whole(node)
+        needed = isinstance(parsed.parents.get(node), cst.Attribute | cst.UnaryOperation | cst.BinaryOperation)
+        return (start, end) if needed and not _ends_with_word(parsed.before(start)) else (parsed.start(node), parsed.end(node))
 
     def _brought(self, node: cst.BaseExpression, through: tuple[Definition, ...], name: str) -> str:
         if not through or self.reader.number(node) is not None:
@@ -159,9 +171,9 @@ class Draft:
         if "\n" in code and not node.lpar:
             code = f"({code})"
         place = parsed.start(definition.statement)
-        margin = lines_of(parsed.source)[place.line - 1][: place.column]
-        self.hoisted.append(Change(place, place, f"{free} = {code}{parsed.module.default_newline}{margin}"))
-        self.hoisted.append(Change(parsed.start(node), parsed.end(node), free))
+        margin = parsed.before(place)
+        self.moved.append(Change(place, place, f"{free} = {code}{parsed.module.default_newline}{margin}"))
+        self.moved.append(Change(parsed.start(node), parsed.end(node), free))
         return free
 
     def _limit_value(self, limit: Limit) -> float:
@@ -181,6 +193,10 @@ class Draft:
             return None
         sources = (self._format_source(found.arguments[name]) for name in ("x", "y") if name in found.arguments)
         return next((source for source in sources if source is not None), None)
+
+
+def _ends_with_word(text: str) -> bool:
+    return re.search(r"\w\Z", text) is not None
 
 
 def atom(code: str) -> str:

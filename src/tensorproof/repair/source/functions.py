@@ -17,7 +17,7 @@ _MODULES: dict[Library, tuple[str, ...]] = {
 
 #: The names that libraries give to one argument.
 _SYNONYMS = {
-    **dict.fromkeys(("input", "x", "logits", "features", "a", "input_tensor", "tensor", "self", "value_x", "t", "arr"), "x"),
+    **dict.fromkeys(("input", "x", "logits", "features", "a", "input_tensor", "tensor", "self", "t", "arr"), "x"),
     **dict.fromkeys(("dim", "axis", "axes", "reduction_indices"), "axis"),
     **dict.fromkeys(("keepdim", "keepdims", "keep_dims"), "keepdims"),
     **dict.fromkeys(("min", "a_min", "clip_value_min"), "min"),

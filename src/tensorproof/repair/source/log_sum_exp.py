@@ -17,7 +17,6 @@ _FUNCTIONS = {
     "torch": "torch.logsumexp",
     "tensorflow": "tensorflow.reduce_logsumexp",
     "jax": "jax.nn.logsumexp",
-    "numpy": "numpy.logaddexp.reduce",
 }
 
 

@@ -27,6 +27,7 @@ class Parsed:
     """The tree of a file without the functions and classes that do not hold the line; places are those of the file."""
 
     source: str
+    lines: list[str]
     #: For every line of the tree the number that it has in the file; and the number after the last.
     numbers: tuple[int, ...]
     module: cst.Module
@@ -47,6 +48,22 @@ class Parsed:
         """Where a node ends, parentheses around it left out."""
         place = self.positions[node].end
         return Place(self.numbers[place.line - 1], place.column)
+
+    def whole(self, node: cst.BaseExpression) -> tuple[Place, Place]:
+        """Where an expression begins and ends, parentheses around it included."""
+        first, last = (node.lpar[0], node.rpar[-1]) if node.lpar else (node, node)
+        return self.start(first), self.end(last)
+
+    def text(self, start: Place, end: Place) -> str:
+        """The source from one place up to another."""
+        lines = self.lines[start.line - 1 : end.line]
+        lines[-1] = lines[-1][: end.column]
+        lines[0] = lines[0][start.column :]
+        return "".join(lines)
+
+    def before(self, place: Place) -> str:
+        """What stands before a place on its line."""
+        return self.lines[place.line - 1][: place.column]
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The nodes around a node, from the inside."""
@@ -83,6 +100,7 @@ def parse(source: str, line: int) -> Parsed:
         raise NotSure("the source is nested too deeply to be read") from None
     return Parsed(
         source,
+        lines,
         (*numbers, len(lines) + 1),
         wrapper.module,
         cast("Mapping[cst.CSTNode, CodeRange]", found[PositionProvider]),

@@ -25,6 +25,7 @@ from tensorproof.repair.source.softplus import SOFTPLUS
 from tensorproof.repair.source.spelling import Imported, Speller, imports_of
 from tensorproof.repair.source.square_root import ROOT_OF_EXPONENTIAL, SQUARE_ROOT
 from tensorproof.repair.source.text import changed
+from tensorproof.report.plain_text import one_line
 
 #: In the order in which they are tried: a pattern comes before those that are parts of it, and what keeps the function first.
 REPAIRS = (
@@ -41,6 +42,9 @@ REPAIRS = (
     SQUARE_ROOT,
     MASK,
 )
+
+#: A reason may quote source, which may be of any length.
+LONGEST_REASON = 200
 
 _FORMATS = {found.name: found for found in (formats.FLOAT16, formats.BFLOAT16, formats.FLOAT32, formats.FLOAT64)}
 #: In the order in which a method of a tensor of unknown origin is taken for theirs.
@@ -60,7 +64,7 @@ def propose(source: str, line: int, rule: str, *, format: str = "float32") -> So
     try:
         return _Search(parse(source, line), line, rule, format).propose(repairs)
     except NotSure as error:
-        return Declined(str(error))
+        return Declined(one_line(" ".join(str(error).split()), LONGEST_REASON))
     except RecursionError:
         return Declined("the source is nested too deeply to be read")
 
@@ -81,8 +85,8 @@ class _Search:
         self.refused: set[cst.CSTNode] = set()
         self.reader = Reader(parsed, Follower(parsed, doubts), libraries, doubts)
 
-    def propose(self, repairs: list[Repair]) -> SourceRepair | Declined:
-        """The first of the repairs that fits, in the order given."""
+    def propose(self, repairs: list[Repair]) -> SourceRepair:
+        """The first of the repairs that fits, in the order given; raises `NotSure` if none does."""
         near_misses: list[str] = []
         doubts: list[str] = []
         region = _region(self.parsed, self.line)
@@ -94,7 +98,7 @@ class _Search:
             near_misses += visitor.near_misses
             doubts += visitor.doubts
         nothing = f"nothing on line {self.line} is a pattern that has a repair for {self.rule}"
-        return Declined(next(iter((*near_misses, *doubts, nothing))))
+        raise NotSure(next(iter((*near_misses, *doubts, nothing))))
 
     def draft(self, node: cst.BaseExpression) -> Draft:
         """A new draft for an expression."""
@@ -110,10 +114,10 @@ class _Search:
         """Whether a node has a part on the line."""
         return self.parsed.start(node).line <= self.line <= self.parsed.end(node).line
 
-    def _conclude(self, repair: Repair, drafts: list[Draft]) -> SourceRepair | Declined:
+    def _conclude(self, repair: Repair, drafts: list[Draft]) -> SourceRepair:
         first = [draft for draft in drafts if self.parsed.start(draft.node).line == self.line] or drafts
         if len({tuple((self.reader.code(node), code) for node, code in draft.replaced) for draft in first}) > 1:
-            return Declined(f"line {self.line} has several expressions that {repair.name} would repair, and they differ")
+            raise NotSure(f"line {self.line} has several expressions that {repair.name} would repair, and they differ")
         for draft in first:
             self._refuse_other_users(draft)
         source = changed(self.parsed.source, [change for draft in first for change in draft.changes()])

@@ -62,9 +62,9 @@ class Reader:
     libraries: tuple[Library, ...]
     doubts: list[str] = field(default_factory=list[str])
 
-    def code(self, node: cst.CSTNode) -> str:
-        """A node as it is written, with the parentheses around it."""
-        return self.parsed.module.code_for_node(node)
+    def code(self, node: cst.BaseExpression) -> str:
+        """An expression as it is written, with the parentheses around it."""
+        return self.parsed.text(*self.parsed.whole(node))
 
     def same(self, first: cst.BaseExpression, second: cst.BaseExpression) -> bool:
         """Whether two expressions are written alike, up to spaces and parentheses."""
