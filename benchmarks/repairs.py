@@ -60,7 +60,9 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=tuple(KINDS))
     options = parser.parse_args(arguments)
     console = Console(width=170)
-    table = Table(title=f"verified repairs (scan of the patched model, failing input, {options.runs} points) and how far values moved")
+    table = Table(
+        title=f"verified repairs (scan of the patched model, failing input, {options.runs} points) and how far values moved"
+    )
     for column in ("entry", "bug", "operator", *options.kinds, "CPU s"):
         table.add_column(column)
     found, seconds = dict.fromkeys(options.kinds, 0), 0.0

@@ -1,10 +1,17 @@
-"""CPU time of the static analysis against one ONNX Runtime pass on the same model: one process, one thread, loading apart."""
+"""CPU time of the static analysis against one ONNX Runtime pass on the same model: one process, one thread, loading apart.
+
+Loading is what does not depend on ranges, as the creation of a session is for ONNX Runtime: the file is read, idioms are
+looked for, and nodes of constants are folded. What it costs has a column of its own.
+
+    python -m benchmarks.speed [MODEL ...]
+"""
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +31,7 @@ from tensorproof.frontends import onnx_file
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.frontends.onnx_precision import converted
 from tensorproof.ranges import weight_cache
+from tensorproof.ranges.preparation import prepare
 from tensorproof.targets import ONNXRUNTIME_CPU
 
 PASSES = 5
@@ -43,13 +51,15 @@ class Subject:
     ranges: dict[str, Any]
 
 
-def subjects() -> Iterator[Subject]:
-    """Networks at their real size, then the nine light models of the onnx package."""
+def subjects(names: Collection[str] = ()) -> Iterator[Subject]:
+    """Networks at their real size, then the nine light models of the onnx package: all, or those of these names."""
     for name, network in NETWORKS.items():
-        if not name.endswith("_outliers"):
+        if not name.endswith("_outliers") and (not names or name in names):
             yield Subject(name, network.kind, path_of(name), load(name), dict(network.ranges))
     light = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
     for path in sorted(light.glob("*.onnx")):
+        if names and path.stem not in names:
+            continue
         yield Subject(path.stem, "cnn", path, onnx.ModelProto.FromString(path.read_bytes()), {"*": (0.0, 1.0)})
 
 
@@ -85,16 +95,23 @@ def analysed(
     model = onnx_file.load(subject.path) if from_file else from_proto(proto)
     declared = Declarations({name: domain_from_json(r, name) for name, r in subject.ranges.items()}, weights=mode)
     (assumptions, *_), _ = resolve(model, declared)
+    prepare(model)
     started = time.process_time()
     analysis = analyse(model, assumptions, ONNXRUNTIME_CPU, effort=effort)
     return time.process_time() - started, analysis
+
+
+def loaded(subject: Subject) -> None:
+    """All that is done before the first pass."""
+    prepare(from_proto(subject.proto))
 
 
 def flagged(analysis: Analysis) -> int:
     return len({f.node for f in analysis.findings if not f.consequence_of})
 
 
-def main() -> None:
+def main(names: Collection[str]) -> None:
+    """Measure all models, or those of these names."""
     console = Console(width=150)
     table = Table(
         title="analysis over one ONNX Runtime pass (CPU time, one thread, loading apart); nodes flagged at efforts 0, 1, 2"
@@ -102,6 +119,7 @@ def main() -> None:
     columns = (
         "model",
         "pass",
+        "load",
         "effort 0",
         "cached",
         "effort 1",
@@ -116,16 +134,21 @@ def main() -> None:
     for column in columns:
         table.add_column(column, justify="left" if column == "model" else "right")
     # Operators are loaded on first use: not part of any model's time.
-    for subject in subjects():
+    unknown = set(names)
+    for subject in subjects(names):
+        unknown.discard(subject.name)
         row, kept = measure(subject)
         table.add_row(*row, style=None if kept else "bold red")
         console.print(f"{subject.name}: done", style="dim", highlight=False)
     console.print(table)
+    if unknown:
+        raise SystemExit(f"no such model: {', '.join(sorted(unknown))}")
 
 
 def measure(subject: Subject) -> tuple[list[str], bool]:
     """A row of the table, and whether the first pass keeps its target."""
     forward = forward_seconds(subject)
+    load_seconds = float(np.median([cpu_seconds(lambda: loaded(subject)) for _ in range(3)]))
     with tempfile.TemporaryDirectory() as folder:
         weight_cache.use_cache(None)
         analysed(subject, effort=0)
@@ -150,6 +173,7 @@ def measure(subject: Subject) -> tuple[list[str], bool]:
     row = [
         subject.name,
         f"{1000 * forward:.1f} ms",
+        f"{1000 * load_seconds:.1f} ms",
         *ratios,
         "" if target is None else f"{target:.1f}",
         str(first.coverage.checkable),
@@ -157,3 +181,7 @@ def measure(subject: Subject) -> tuple[list[str], bool]:
         f"{flagged(first)} {flagged(second)} {flagged(third)}",
     ]
     return row, target is None or cold / forward <= target
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

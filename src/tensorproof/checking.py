@@ -23,6 +23,7 @@ from tensorproof.ranges.costs import Costs
 from tensorproof.ranges.costs import current as current_costs
 from tensorproof.ranges.flow import Flow, Roots
 from tensorproof.ranges.grid import Span
+from tensorproof.ranges.preparation import exact_constant, is_known, prepare
 from tensorproof.ranges.range import NAN, Range
 from tensorproof.ranges.records import RangedGraph, Record, Summary
 from tensorproof.ranges.weights import is_large, survey
@@ -70,6 +71,7 @@ def analyse(
     constants = ConstantRanges(model, assumptions)
     inputs = input_values(model, assumptions)
     with patient_collector():
+        prepare(model)
         ranged, proven_by = propagate_refined(
             model, inputs, target, constants=constants, abstraction=abstraction, effort=effort, progress=progress
         )
@@ -186,11 +188,13 @@ class ConstantRanges:
         domain = self.assumptions.weights.get(number)
         if domain is not None and value.format is not None:
             return Flow.of(domain.range(array.shape, value.format))
-        if is_large(array):
+        if not is_known(self.model, number) and is_large(array):
             self._survey(number, array)
-        exact = Range.constant(array, value.format)
+        flow = exact_constant(self.model, number)
+        exact = flow.clean
+        assert isinstance(exact, Range)
         if not exact.any_special & NAN:
-            return Flow.of(exact)
+            return flow
         # Roots are node numbers; a constant's root is a negative number, so that the two never meet.
         root = self.nan_roots.setdefault(number, -1 - number)
         clean = exact.replace(exact.low, exact.high, exact.special & np.uint8(~NAN & 0xFF))

@@ -110,6 +110,8 @@ class Model:
     producer: str = ""
     path: str | None = None
     conversions: dict[int, str] = field(default_factory=dict[int, str])
+    #: What analyses found out about the model alone, by their own names. A model is not changed once it is analysed.
+    memory: dict[str, Any] = field(default_factory=dict[str, Any], init=False, repr=False, compare=False)
 
     def find_value(self, name: str) -> int | None:
         """The number of the first value with that name (names are unique within a scope)."""

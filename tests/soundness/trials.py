@@ -13,6 +13,7 @@ import onnx
 from tensorproof.formats import BY_ONNX_CODE, Format, of_dtype
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.graph import Model
+from tensorproof.ranges.abstraction import PRECISE, Abstraction
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf
 from tensorproof.ranges.flow import Flow
 from tensorproof.ranges.grid import largest
@@ -39,7 +40,7 @@ def abstract_point(value: Any, format: Format | None) -> Abstract:
     return Range.constant(array, format if format is not None and format.kind != "string" else None)
 
 
-def analyse(model: Model, inputs: Sequence[Abstract], target: Target = IEEE) -> RangedGraph:
+def analyse(model: Model, inputs: Sequence[Abstract], target: Target = IEEE, abstraction: Abstraction = PRECISE) -> RangedGraph:
     """Propagate abstract inputs, given in the order of the model's own inputs."""
     numbers = model.graph.inputs
     values = {}
@@ -47,7 +48,7 @@ def analyse(model: Model, inputs: Sequence[Abstract], target: Target = IEEE) -> 
         if model.values[number].container == "optional" and not isinstance(value, OptionalOf):
             value = OptionalOf(value, False)
         values[number] = value
-    return propagate(model, values, target, strict=True)
+    return propagate(model, values, target, strict=True, abstraction=abstraction)
 
 
 def unanalysed(result: RangedGraph) -> list[str]:
@@ -242,8 +243,11 @@ class Workbench:
     Contrib operators exist in ONNX Runtime alone, so that its own target is assumed for them; others are held to IEEE.
     """
 
-    def __init__(self, seed: Seed, format: Format | None = None, target: Target | None = None) -> None:
+    def __init__(
+        self, seed: Seed, format: Format | None = None, target: Target | None = None, abstraction: Abstraction = PRECISE
+    ) -> None:
         self.seed = seed
+        self.abstraction = abstraction
         self.target = target or (ONNXRUNTIME_CPU if seed.domain == "com.microsoft" else IEEE)
         self.proto = seed.model
         self.inputs = list(seed.inputs)
@@ -283,7 +287,7 @@ class Workbench:
     def trial(self, rng: np.random.Generator, samples: int = 12) -> Outcome:
         """Random ranges, one analysis, several points."""
         ranges = self.ranges(rng)
-        result = analyse(self.model, ranges, self.target)
+        result = analyse(self.model, ranges, self.target, self.abstraction)
         reasons = unanalysed(result)
         if reasons:
             return Outcome([], skipped=reasons[0])

@@ -81,9 +81,8 @@ def _large_file(path: Path) -> bytes:
 def from_proto(proto: onnx.ModelProto, *, path: str | None = None) -> Model:
     """The graph of a ModelProto. `path` is where external data is looked for."""
     name = path or proto.graph.name or "model"
-    if proto.functions:
-        proto = _inline(proto, name)
-    opsets = {_domain(entry.domain): entry.version for entry in proto.opset_import}
+    proto = inlined(proto, name)
+    opsets = {standard_domain(entry.domain): entry.version for entry in proto.opset_import}
     if "" not in opsets:
         opsets[""] = 1 if not opsets else max(OLDEST_OPSET, 1)
     if opsets[""] < OLDEST_OPSET:
@@ -91,16 +90,20 @@ def from_proto(proto: onnx.ModelProto, *, path: str | None = None) -> Model:
     return _Reader(proto, name, opsets, path).read()
 
 
-def _inline(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
+def inlined(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    """The model with the bodies of its functions in place of their calls; `name` is what errors call it."""
     import onnx.inliner
 
+    if not proto.functions:
+        return proto
     try:
         return onnx.inliner.inline_local_functions(proto)
     except Exception as error:  # the inliner raises plain RuntimeError and others for recursive or broken functions
         raise ModelError(f"{name}: its functions cannot be inlined ({first_line(error)})") from None
 
 
-def _domain(domain: str) -> str:
+def standard_domain(domain: str) -> str:
+    """The domain of an operator; the standard one is called `` whatever the file calls it."""
     return "" if domain in _STANDARD_DOMAINS else domain
 
 
@@ -207,7 +210,7 @@ class _Reader:
         for proto in self.sorted(protos, scope):
             inputs = tuple(ABSENT if name == "" else scope[name] for name in proto.input)
             attributes = {a.name: self.attribute(a, scope, depth) for a in proto.attribute}
-            domain = _domain(proto.domain)
+            domain = standard_domain(proto.domain)
             if proto.op_type == "Constant" and domain == "" and len(proto.output) == 1:
                 array = self.constant(attributes)
                 if array is not None:

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 JOINT_BUDGET = 1 << 21
 
 
-def _windows(op: Attributed, space: Sequence[int]) -> list[Window]:
+def pooling_windows(op: Attributed, space: Sequence[int]) -> list[Window]:
+    """The windows of a pool along its spatial axes, from the node's attributes."""
     kernel = op.attribute("kernel_shape")
     if kernel is None:
         raise NotAnalysed("kernel_shape is missing")
@@ -53,7 +54,7 @@ def _windows(op: Attributed, space: Sequence[int]) -> list[Window]:
 
 def _filled_windows(op: Call, x: Range) -> list[Window]:
     """The windows of a call, each of which must hold an element."""
-    windows = _windows(op, x.sizes[2:])
+    windows = pooling_windows(op, x.sizes[2:])
     for window in windows:
         if window.output and not (window.reads(window.representatives()) >= 0).any(axis=1).all():
             raise NotAnalysed("a window lies in the padding")
@@ -98,7 +99,7 @@ def average_pool(op: Call, x: Range) -> Range:
 
 @average_pool.meaning
 def _(run: Run, x: Tensor) -> Tensor:
-    windows = _windows(run, x.shape[2:])
+    windows = pooling_windows(run, x.shape[2:])
 
     def mean(taps: Tensor, window: Window) -> Tensor:
         counts = _counted(run, window, np.arange(window.output, dtype=np.int64))
@@ -220,7 +221,7 @@ def lp_pool(op: Call, x: Range) -> Range:
 
 @lp_pool.meaning
 def _(run: Run, x: Tensor) -> Tensor:
-    windows = _windows(run, x.shape[2:])
+    windows = pooling_windows(run, x.shape[2:])
     p = float(run.attribute("p", 2))
 
     def norm(taps: Tensor, window: Window) -> Tensor:
@@ -348,7 +349,7 @@ def max_pool(op: Call, x: Range) -> tuple[Range, ...]:
 
 @max_pool.meaning
 def _(run: Run, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-    windows = _windows(run, x.shape[2:])
+    windows = pooling_windows(run, x.shape[2:])
     largest, places = _maxima(run, x, windows)
     return largest if run.outputs < 2 else (largest, _without_padding(run, x, places, windows))
 
@@ -437,7 +438,7 @@ def nhwc_max_pool(op: Call, x: Range) -> Range:
 @nhwc_max_pool.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     channels_first = x.movedim(-1, 1)
-    largest, _ = _maxima(run, channels_first, _windows(run, channels_first.shape[2:]))
+    largest, _ = _maxima(run, channels_first, pooling_windows(run, channels_first.shape[2:]))
     return largest.movedim(1, -1)
 
 

@@ -22,8 +22,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from operator import is_ as operator_is
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -418,7 +417,8 @@ def evaluate(call: Call, operands: Sequence[Abstract | None]) -> Any:
     if entry.interval_rule is not None and call.abstraction.is_plain:
         interval = entry.interval_rule(call, *operands)
         if interval is not None:
-            return _finish(call, interval, call.bounds[0] if call.bounds else None)
+            bound = call.bounds[0] if call.bounds else None
+            return _complete(call, interval, operands, bound) if interval.has_special else _finish(call, interval, bound)
     for hazard in entry.hazards:
         if hazard.rule.code in call.impossible:
             continue
@@ -471,7 +471,7 @@ def _complete(call: Call, result: Any, operands: Sequence[Abstract | None], boun
 
 
 def _is_one_of(result: Range, operands: Sequence[Abstract | None]) -> bool:
-    return any(map(partial(operator_is, result), operands))
+    return any(operand is result for operand in operands)
 
 
 def _with_forms(call: Call, result: Any, operands: Sequence[Abstract | None]) -> Any:

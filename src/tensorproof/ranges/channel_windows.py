@@ -11,7 +11,7 @@ from tensorproof.ranges.grid import cell_sizes
 from tensorproof.ranges.partial_sums import Sums
 from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Flags, Range
 from tensorproof.ranges.weights import Channels, signs
-from tensorproof.ranges.windows import Window, taps_on_one_cell
+from tensorproof.ranges.windows import Window, taps_inside, taps_on_one_cell
 
 
 def summarised_windows(x: Range, w: Range, fixed: Channels, windows: Sequence[Window], group: int) -> tuple[Sums, Flags | None]:
@@ -80,11 +80,8 @@ def uniform_windows(x: Range, w: Range, windows: Sequence[Window], group: int) -
     # All taps add the same: only how many of them read something matters.
     fewest = most_taps = 1.0
     for window in windows:
-        if window.transposed or window.reaches_padding:
-            inside = (window.reads(window.representatives()) >= 0).sum(axis=1)
-            fewest, most_taps = fewest * float(inside.min(initial=window.kernel)), most_taps * float(inside.max(initial=0))
-        else:
-            fewest, most_taps = fewest * window.kernel, most_taps * window.kernel
+        inside = taps_inside(window)
+        fewest, most_taps = fewest * inside[0], most_taps * inside[1]
     return Sums(
         np.minimum(lows * fewest, lows * most_taps),
         np.maximum(highs * fewest, highs * most_taps),

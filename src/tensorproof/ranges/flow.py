@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tensorproof.ranges.containers import Abstract, join
 from tensorproof.ranges.range import Range
+
+if TYPE_CHECKING:
+    from tensorproof.ranges.records import Summary
 
 Roots = frozenset[int]
 NO_ROOTS: Roots = frozenset()
@@ -18,11 +22,13 @@ NO_ROOTS: Roots = frozenset()
 
 @dataclass(slots=True, eq=False)
 class Flow:
-    """What flows along an edge. `actual` is `clean` itself wherever no root lies before. Never changed once it is made."""
+    """What flows along an edge. `actual` is `clean` itself wherever no root lies before. Neither changes once it is made."""
 
     clean: Abstract
     actual: Abstract
     roots: Roots = NO_ROOTS
+    #: The hull of the clean range, once it was asked for.
+    summary: Summary | None = None
 
     @classmethod
     def of(cls, value: Abstract) -> Flow:

@@ -60,12 +60,9 @@ def concrete(shape: Shape | None) -> tuple[int, ...]:
     """The shape as numbers; raises UnknownShape if it is not fully known."""
     if shape is None:
         raise UnknownShape("the rank is not known")
-    sizes: list[int] = []
-    for size in shape:
-        if not isinstance(size, int):
-            raise UnknownShape("the size of an axis depends on the data")
-        sizes.append(size)
-    return tuple(sizes)
+    if Span in map(type, shape):
+        raise UnknownShape("the size of an axis depends on the data")
+    return shape  # type: ignore[return-value]
 
 
 def coarse(shape: Shape) -> Grid:

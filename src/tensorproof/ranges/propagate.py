@@ -7,8 +7,9 @@ those on clean operands; hazards that appear on actual operands only are consequ
 
 from __future__ import annotations
 
+import operator
 import time
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -17,7 +18,7 @@ import numpy as np
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import FLOAT32, Format
 from tensorproof.graph import ABSENT, Graph, Model, Node
-from tensorproof.idioms.claims import Claim, Fact, claims_of
+from tensorproof.idioms.claims import Claim, Fact
 from tensorproof.operators.table import UNDEFINED, Bound, Call, Hazard, Operator, evaluate, find_operator
 from tensorproof.ranges import costs
 from tensorproof.ranges.abstraction import PRECISE, Abstraction
@@ -25,15 +26,12 @@ from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, with
 from tensorproof.ranges.flow import NO_ROOTS, Flow, Roots, roots_of, united
 from tensorproof.ranges.grid import Shape, Span
 from tensorproof.ranges.guards import Guards
-from tensorproof.ranges.lifetimes import fine_values, last_uses
+from tensorproof.ranges.preparation import Fold, exact_constant, folds_of, is_moderate, outline_of, outline_with, touches_floats
 from tensorproof.ranges.range import CELL_BUDGET, SPECIALS, Range
 from tensorproof.ranges.records import NOTHING_KNOWN, Known, RangedGraph, Record, Summary
 from tensorproof.ranges.rounding import flushed
 from tensorproof.ranges.silence import is_silent, silence
 from tensorproof.targets import Target
-
-#: First passes over models of more nodes leave out what costs much more than the nodes themselves; refinements do not.
-_LARGE_MODEL = 20_000
 
 
 class Propagation:
@@ -56,10 +54,13 @@ class Propagation:
         self.abstraction = abstraction
         self._known = known
         if claims is None:
-            costly = abstraction.weights == "exact" or len(model.graph.nodes) <= _LARGE_MODEL
-            claims = claims_of(model, costly=costly) if abstraction.idioms else {}
-        self.claims = claims
-        self._fine = fine_values(model.graph, claims) if abstraction.cells < CELL_BUDGET else frozenset[int]()
+            costly = abstraction.weights == "exact" or is_moderate(model)
+            self._outline = outline_of(model, idioms=abstraction.idioms, costly=costly)
+        else:
+            self._outline = outline_with(model, claims)
+        self.claims = self._outline.claims
+        self._fine = self._outline.fine if abstraction.cells < CELL_BUDGET else frozenset[int]()
+        self._folds = folds_of(model)
         self.target = target
         self.values: dict[int, Flow] = {}
         self.summaries: dict[int, Summary] = {}
@@ -67,7 +68,6 @@ class Propagation:
         self._constants = constants
         self._recording = True
         self._blamed: Roots | None = None
-        self._last_uses: dict[int, dict[int, list[int]]] = {}
         self._costs = costs.current()
         self._keep = keep_ranges
         self._strict = strict
@@ -79,14 +79,11 @@ class Propagation:
         self.evaluations = 0
         #: The number of evaluations up to which loops may go on one iteration at a time; None outside of loops.
         self.allowance: int | None = None
-        self._guards: Guards | None = None
 
     @property
     def guards(self) -> Guards:
-        """The facts behind the conditions of branches and loops, read off the graph on first use."""
-        if self._guards is None:
-            self._guards = Guards(self.model)
-        return self._guards
+        """The facts behind the conditions of branches and loops."""
+        return self._outline.guards
 
     @contextmanager
     def unrecorded(self) -> Generator[None]:
@@ -132,7 +129,9 @@ class Propagation:
     def set(self, number: int, flow: Flow) -> None:
         self.values[number] = flow
         if self._recording:
-            summary = Summary.of(flow.clean)
+            summary = flow.summary
+            if summary is None:
+                summary = flow.summary = Summary.of(flow.clean)
             if summary is not None:
                 earlier = self.summaries.get(number)
                 self.summaries[number] = summary if earlier is None else earlier.join(summary)
@@ -157,9 +156,7 @@ class Propagation:
             raise NotAnalysed(f"sub-graph {graph.name!r} takes {len(graph.inputs)} inputs, not {len(inputs)}")
         for number, flow in zip(graph.inputs, inputs):
             self.set(number, self._alone(flow))
-        last_use = self._last_uses.get(id(graph))
-        if last_use is None:
-            last_use = self._last_uses[id(graph)] = last_uses(graph, self.claims, self._guards_of(graph))
+        last_use = self._outline.last_uses(graph)
         evaluate_node = self._evaluate if self._costs is None else partial(self._evaluate_counted, self._costs)
         for position, node in enumerate(graph.nodes):
             evaluate_node(node)
@@ -171,11 +168,6 @@ class Propagation:
             if self.until is not None and graph is self.model.graph and self.until(node):
                 return []
         return [self._alone(self.read(number)) for number in graph.outputs]
-
-    def _guards_of(self, graph: Graph) -> Guards | None:
-        """The guards, if the graph may have any: none without sub-graphs."""
-        is_body = graph is not self.model.graph
-        return self.guards if is_body or any(True for node in graph.nodes for _ in node.subgraphs()) else None
 
     def _evaluate_counted(self, counted: costs.Costs, node: Node) -> None:
         before = counted.inside
@@ -190,8 +182,13 @@ class Propagation:
 
     def _evaluate(self, node: Node) -> None:
         record = self._record(node)
-        entry = find_operator(node.domain, node.op)
         operands = [None if number == ABSENT else self.read(number) for number in node.inputs]
+        fold = self._folds.get(node.number)
+        if fold is not None and self._holds(fold, operands):
+            record.checkable = record.checkable or fold.is_checkable
+            self._set_all(node, fold.results)
+            return
+        entry = find_operator(node.domain, node.op)
         roots = roots_of(operands)
         if entry is None:
             record.checkable = True
@@ -199,7 +196,7 @@ class Propagation:
             self._give_up(node, record, roots, f"operator {node.label} of {where} is not in the table")
             return
         if not record.checkable and entry.is_checkable and not entry.is_control:
-            record.checkable = self._is_floating(node, operands)
+            record.checkable = touches_floats(self.model, node, operands)
         try:
             if entry.is_control:
                 results = entry.block(self, node, [None if flow is None else self._alone(flow) for flow in operands])
@@ -218,21 +215,31 @@ class Propagation:
             return
         if entry.top is not None:
             record.not_analysed = entry.top
+        self._set_all(node, flows)
+
+    def _set_all(self, node: Node, flows: Iterable[Flow]) -> None:
         for number, flow in zip(node.outputs, flows):
             if number != ABSENT:
                 self.set(number, flow)
 
+    def _holds(self, fold: Fold, operands: Sequence[Flow | None]) -> bool:
+        """Whether an evaluation on these operands would give the results of a fold, and nothing more."""
+        if self._blamed is not None or self.target.flushes_results or not (fold.is_exact or self.abstraction.is_plain):
+            return False
+        return all(map(operator.is_, operands, fold.operands))
+
     def _apply(self, entry: Operator, node: Node, operands: Sequence[Flow | None], roots: Roots, record: Record) -> list[Flow]:
         clean = [None if flow is None else flow.clean for flow in operands]
         call = self._call(entry, node)
-        if self.claims or self._known.ranges:
+        if node.number in self.claims or self._known.ranges:
             call.bounds = self._bounds(call, node)
         clean_results = _as_list(evaluate(call, clean))
-        if self.claims and self.abstraction.norms:
+        if self.abstraction.norms and node.number in self.claims:
             self._set_norm(call, node, clean_results)
         tainted = any(flow is not None and flow.actual is not flow.clean for flow in operands)
         if not tainted and not call.hazards and self._blamed is None:
-            record.roots = united(record.roots, roots)
+            if roots:
+                record.roots = united(record.roots, roots)
             return [Flow(result, result, roots) for result in clean_results]
         own_hazards = call.hazards
         if self._known.impossible:
@@ -344,14 +351,6 @@ class Propagation:
                 results[0] = bounded = result.bare()
                 bounded.norm, bounded.form = norm, result.form
 
-    def _is_floating(self, node: Node, operands: Sequence[Flow | None]) -> bool:
-        """Whether a node reads or, by what the file declares, makes a floating tensor."""
-        for flow in operands:
-            if flow is not None and isinstance(flow.clean, Range) and flow.clean.format.is_float:
-                return True
-        declared = [self.model.values[number].format for number in node.outputs if number != ABSENT]
-        return any(format is not None and format.is_float for format in declared)
-
     def _give_up(self, node: Node, record: Record, roots: Roots, reason: str) -> None:
         """Nothing is known about the outputs; the report shows why, and what follows is proven only if this node is finite."""
         record.not_analysed = reason
@@ -431,13 +430,10 @@ def propagate(
     With `strict`, an exception of a block goes up instead of turning into "not analysed": for tests of the blocks.
     """
 
-    def fixed(number: int) -> Flow:
-        return Flow.of(Range.constant(model.constants[number], model.values[number].format))
-
     run = Propagation(
         model,
         target,
-        constants or fixed,
+        constants or partial(exact_constant, model),
         keep_ranges=keep_ranges,
         strict=strict,
         progress=progress,

@@ -128,12 +128,12 @@ class Range:
     @classmethod
     def uniform(cls, shape: Shape | None, format: Format, low: float, high: float, special: int = 0) -> Range:
         """One cell: every element lies in [low, high] or is one of the special values."""
+        if not special and (shape is None or 0 not in shape):
+            return cls._interval(format, shape, () if shape is None else (None,) * len(shape), float(low), float(high))
         grid = coarse(shape) if shape is not None else ()
-        if special or any(cuts is not None for cuts in grid):
-            cells = counts(grid)
-            flags = np.full(cells, special, np.uint8) if special else None
-            return cls(format, shape, grid, np.full(cells, low, np.float64), np.full(cells, high, np.float64), flags)
-        return cls._interval(format, shape, grid, float(low), float(high))
+        cells = counts(grid)
+        flags = np.full(cells, special, np.uint8) if special else None
+        return cls(format, shape, grid, np.full(cells, low, np.float64), np.full(cells, high, np.float64), flags)
 
     @classmethod
     def _interval(cls, format: Format, shape: Shape | None, grid: Grid, low: float, high: float) -> Range:
@@ -285,6 +285,16 @@ class Range:
             return None
         low, high = self.hull()
         return (low, high) if low <= high else None
+
+    def single(self) -> tuple[float, float, int] | None:
+        """The ends and special values of a range of one cell, no constant; else None. Ends cross where no value is finite."""
+        if self._array is not None:
+            return None
+        if self._low is None or self._high is None:
+            return None if self._hull is None else (*self._hull, 0)
+        if self._low.size != 1 or self._high.size != 1:
+            return None
+        return self._low.item(), self._high.item(), 0 if self._special is None else int(self._special.item())
 
     def integers(self) -> npt.NDArray[np.int64] | None:
         """The elements as integers if all are known exactly, else None."""

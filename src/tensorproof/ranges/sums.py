@@ -67,13 +67,28 @@ def summation_error(
     return error + np.where(magnitude > 0.0, count * (lost + (2.0**-1074 if products else 0.0)) * amplified, 0.0)
 
 
-def summation_error_of(op: Call, magnitude: float, terms: int, format: Format) -> float:
-    """`summation_error` of one sum of products of floating numbers."""
+def summation_error_of(op: Call, magnitude: float, terms: int, format: Format, *, products: bool = True) -> float:
+    """`summation_error` of one sum of floating numbers."""
+    growth, lost = _growth(op, terms, format, products)
+    return growth * magnitude + lost if magnitude else 0.0
+
+
+def product_error(op: Call, magnitude: Array, terms: int, format: Format) -> Array:
+    """`summation_error` of sums of equally many products of floating numbers."""
+    growth, lost = _growth(op, terms, format, True)
+    error = growth * magnitude
+    return error + lost if magnitude.all() else error + np.where(magnitude > 0.0, lost, 0.0)
+
+
+def _growth(op: Call, terms: int, format: Format, products: bool) -> tuple[float, float]:
+    """What rounding adds to a sum, as a share of the absolute terms and as a number."""
     accumulator = op.accumulation(format)
     flushes = op.target.flushes_results or op.target.flushes_operands
-    lost = accumulator.smallest_normal if flushes else accumulator.smallest_subnormal
-    growth = (terms * accumulator.unit_roundoff + (terms + 4.0) * _FLOAT64_ROUNDOFF) * (1.0 + 2.0**-20)
-    return growth * magnitude + terms * (lost + 2.0**-1074) if magnitude else 0.0
+    lost = accumulator.smallest_normal if flushes else accumulator.smallest_subnormal if products else 0.0
+    roundings = terms if products else max(terms - 1, 0)
+    analysis = (terms + 4.0) * _FLOAT64_ROUNDOFF if products or terms > 1 else 0.0
+    growth = (roundings * accumulator.unit_roundoff + analysis) * (1.0 + 2.0**-20)
+    return growth, terms * (lost + (2.0**-1074 if products else 0.0))
 
 
 def product_growth(factors: int | Array, unit_roundoff: float) -> Array:

@@ -93,6 +93,8 @@ def extent(array: Numbers) -> tuple[float, float] | None:
 
 
 def _ends_of(array: Numbers) -> tuple[float, float]:
+    if array.size and not any(array.strides):
+        return float(array.flat[0]), float(array.flat[0])
     flat = _flat(_canonical(array)[0])
     ends = cached(flat, "extent", lambda: _extent(flat))[0]
     return float(ends[0]), float(ends[1])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,6 +112,15 @@ class Window:
         if self.output <= 2 * reach:
             return np.arange(self.output, dtype=np.int64)
         return np.concatenate((np.arange(reach), np.arange(self.output - reach, self.output))).astype(np.int64)
+
+
+@lru_cache(maxsize=1024)
+def taps_inside(window: Window) -> tuple[int, int]:
+    """The fewest and the most taps of an output that read an element (at most its kernel)."""
+    if not window.transposed and not window.reaches_padding:
+        return window.kernel, window.kernel
+    inside = (window.reads(window.representatives()) >= 0).sum(axis=1)
+    return int(inside.min(initial=window.kernel)), int(inside.max(initial=0))
 
 
 class Taps(NamedTuple):

@@ -339,5 +339,4 @@ def _text(interval: Interval) -> str:
     low, high = interval
     if low.size == 1:
         return f"[{float(low.item()):.6g}, {float(high.item()):.6g}]"
-    kind = "elements" if low.size > 64 else "channels"
-    return f"[{float(low.min()):.6g}, {float(high.max()):.6g}] ({low.size} {kind})"
+    return f"[{float(low.min()):.6g}, {float(high.max()):.6g}] ({low.size} intervals)"
