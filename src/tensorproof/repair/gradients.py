@@ -61,7 +61,7 @@ class Gradients:
 def compare_gradients(
     before: Model, after: Model, values: Sequence[str], points: Sequence[Point], witness: Point | None
 ) -> Gradients:
-    """Derivatives of a weighted sum of these values by all floating inputs (and fed weights), in both models.
+    """Derivatives of a weighted sum of these values by what each point gives: values of both models, by name.
 
     The plain sum of a softmax, or of logarithms of one, has derivatives that cancel: each element has a weight of its own. The
     exact derivatives are those of the original in float64.

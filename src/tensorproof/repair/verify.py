@@ -138,13 +138,17 @@ def verified(
     scenes = [Scene.of(before.graph, analysis) for analysis in analyses]
     with Runtime(data_folder=before.data_folder) as runtime:
         pair = _Pair(runtime, before, after, proposal, scenes[0])
+        failing = None
         if witness is not None:
-            pair.replay(witness)
+            failing = pair.replay(witness)
             result.witness_replayed = True
-        sound = [point for point in _spread(scenes, seed, runs) if pair.compare(point, result)]
+        sound = _Reservoir(GRADIENT_POINTS, seed)
+        for point in _spread(scenes, seed, runs):
+            given = pair.compare(point, result)
+            if given is not None:
+                sound.add(given)
     if proposal.kind != "precondition":
-        chosen = sound[:: max(1, len(sound) // GRADIENT_POINTS)][:GRADIENT_POINTS]
-        result.gradients = compare_gradients(before.graph, after.graph, pair.watched or pair.outputs, chosen, witness)
+        result.gradients = compare_gradients(before.graph, after.graph, pair.watched or pair.outputs, sound.kept, failing)
     return result
 
 
@@ -168,6 +172,23 @@ def _spread(scenes: Sequence[Scene], seed: int, runs: int) -> Iterator[Point]:
     share = -(-runs // len(scenes))
     for scene in scenes:
         yield from points(seed, scene.domains, share)
+
+
+class _Reservoir:
+    """Some of the points that come by, each with the same chance (Vitter's algorithm R), the same ones for the same seed."""
+
+    def __init__(self, size: int, seed: int) -> None:
+        self.kept: list[Point] = []
+        self._size = size
+        self._seen = 0
+        self._random = np.random.default_rng(seed)
+
+    def add(self, point: Point) -> None:
+        self._seen += 1
+        if len(self.kept) < self._size:
+            self.kept.append(point)
+        elif (place := int(self._random.integers(self._seen))) < self._size:
+            self.kept[place] = point
 
 
 class _Pair:
@@ -202,23 +223,30 @@ class _Pair:
         given = {name: (FLOAT64 if f.is_float else f).onnx_code for name in self._leaves for f in [self._formats[name]]}
         return runtime.session(between(wide, given, self.watched))
 
-    def replay(self, point: Point) -> None:
-        """The failing input, in the patched model."""
+    def replay(self, point: Point) -> Point | None:
+        """The failing input, in the patched model; what the replaced nodes read there (all inputs, if that is not seen)."""
         for name, value in zip(self.observed, self._run(self._after, point)):
             if (name in self.watched or not self.watched) and not_finite(value):
                 raise Refused(f"the failing input still makes {name} NaN or infinite")
+        try:
+            return self._given({**point, **dict(zip(self._shown, self._before.run(point)))}, point)
+        except (WorkerDied, WorkerError):
+            return None
 
-    def compare(self, point: Point, result: Verification) -> bool:
-        """One point in all models; whether the original is finite there."""
+    def _given(self, values: Mapping[str, npt.NDArray[Any]], point: Point) -> Point:
+        return {name: values[name] for name in self._leaves} if self._leaves else point
+
+    def compare(self, point: Point, result: Verification) -> Point | None:
+        """One point in all models; what the replaced nodes read there, if the original is finite."""
         after = dict(zip(self.observed, self._run(self._after, point)))
         result.runs += 1
         try:
             before = {**point, **dict(zip(self._shown, self._before.run(point)))}
         except (WorkerDied, WorkerError):
             # The original stops on this point; the patched model did not.
-            return False
+            return None
         if any(not_finite(before[name]) for name in self._operands):
-            return False
+            return None
         for name in self.watched:
             # An infinity that the original has in the same place is there by intention, as in a mask.
             if not_finite(after[name]) and not np.array_equal(before[name], after[name]):
@@ -228,7 +256,8 @@ class _Pair:
             result.values.add(before[name], after[name], exact.get(name), self._formats[name])
         for name in self.outputs:
             result.outputs.add(before[name], after[name], None, self._formats[name])
-        return not any(not_finite(before[name]) for name in self.watched or self.outputs)
+        is_finite = not any(not_finite(before[name]) for name in self.watched or self.outputs)
+        return self._given(before, point) if is_finite else None
 
     def _exactly(self, values: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
         if self._exact is None:
