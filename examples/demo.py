@@ -44,7 +44,9 @@ def main() -> int:
         if codes[f"check {name}"] == 1:
             fixed = folder / f"{name}_fixed.onnx"
             ranges = EXAMPLES[name][1]
-            codes[f"fix {name}"] = tensorproof("fix", path, *ranges, "--apply", fixed, "--diff", "--witnesses", witnesses)
+            # Scores beyond float16 become its largest number: finite values stay, derivatives next to that number do not.
+            unsafe = ["--unsafe"] if name == "transformer_float16" else []
+            codes[f"fix {name}"] = tensorproof("fix", path, *ranges, *unsafe, "--apply", fixed, "--diff", "--witnesses", witnesses)
             codes[f"check {fixed.stem}"] = tensorproof("check", fixed, *ranges, "--witnesses", witnesses)
     if codes != EXPECTED:
         print(f"\nthe demonstration went wrong: exit codes {codes}, expected {EXPECTED}")

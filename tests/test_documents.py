@@ -66,6 +66,14 @@ def test_the_excerpt_of_the_readme_is_what_the_command_prints(workplace: Path) -
         assert line in printed
 
 
+def test_the_repair_of_the_readme_is_what_the_command_prints(workplace: Path) -> None:
+    (repair,) = [body for name, body in blocks("diff") if name == "README.md"]
+    assert (
+        tensorproof("fix", "build/demo/vae_loss.onnx", "--range", "z=-4:4", "--range", "x=0:1", "--runs", "50", "--diff").out
+        == repair
+    )
+
+
 def test_toml_blocks_are_configurations(tmp_path: Path) -> None:
     for _, body in blocks("toml"):
         tomllib.loads(body)

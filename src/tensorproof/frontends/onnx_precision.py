@@ -21,7 +21,7 @@ from tensorproof.frontends.onnx_tensor import Tensors
 if TYPE_CHECKING:
     import onnx
 
-#: The types that are converted.
+#: The types that are converted, unless others are named.
 SOURCES = (FLOAT32.onnx_code, FLOAT64.onnx_code)
 #: Attributes that name the type of a result.
 TYPE_ATTRIBUTES = ("to", "dtype")
@@ -39,17 +39,19 @@ def find_precision(name: str) -> Format:
     return found
 
 
-def converted(proto: onnx.ModelProto, format: Format, *, path: str | None = None) -> tuple[onnx.ModelProto, dict[str, str]]:
+def converted(
+    proto: onnx.ModelProto, format: Format, *, path: str | None = None, sources: tuple[int, ...] = SOURCES
+) -> tuple[onnx.ModelProto, dict[str, str]]:
     """The model in another format, and what became of constants: `overflow` or `vanished` by name.
 
-    `path` is where external data is looked for; converted, it is part of the model.
+    `path` is where external data is looked for; converted, it is part of the model. `sources` are the types that are converted.
     """
     import onnx
 
     result = onnx.ModelProto()
     result.CopyFrom(proto)
     changes: dict[str, str] = {}
-    Conversion(format, opsets_of(result), changes, Tensors(path or proto.graph.name, path)).graph(result.graph)
+    Conversion(format, opsets_of(result), changes, Tensors(path or proto.graph.name, path), sources).graph(result.graph)
     return result, changes
 
 
@@ -66,6 +68,7 @@ class Conversion:
     opsets: Mapping[str, int]
     changes: dict[str, str]
     tensors: Tensors
+    sources: tuple[int, ...] = SOURCES
 
     def graph(self, graph: onnx.GraphProto) -> None:
         code = self.format.onnx_code
@@ -75,7 +78,7 @@ class Conversion:
                 self.tensor(tensor, tensor.name)
         for info in (*graph.input, *graph.output, *graph.value_info):
             kind = info.type.tensor_type
-            if kind.elem_type in SOURCES and info.name not in fixed:
+            if kind.elem_type in self.sources and info.name not in fixed:
                 kind.elem_type = code
         for node in graph.node:
             self.node(node, keep=any(name in fixed for name in node.output))
@@ -87,7 +90,7 @@ class Conversion:
                 self.graph(attribute.g)
             elif attribute.HasField("t") and not keep:
                 self.tensor(attribute.t, node.output[0])
-            elif attribute.name in TYPE_ATTRIBUTES and attribute.i in SOURCES and not keep:
+            elif attribute.name in TYPE_ATTRIBUTES and attribute.i in self.sources and not keep:
                 attribute.i = self.format.onnx_code
         if node.op_type == "Constant" and not keep:
             self.float_attribute(node)
@@ -117,7 +120,7 @@ class Conversion:
     def tensor(self, tensor: onnx.TensorProto, name: str) -> None:
         import onnx
 
-        if tensor.data_type not in SOURCES:
+        if tensor.data_type not in self.sources:
             return
         if tensor.data_location == type(tensor).EXTERNAL and self.tensors.file is None:
             return

@@ -6,11 +6,11 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from tensorproof.errors import ConfigurationError, ModelError
 from tensorproof.files import write_bytes
-from tensorproof.frontends.onnx_tensor import Tensors
+from tensorproof.frontends.onnx_tensor import Place, Tensors
 
 if TYPE_CHECKING:
     import onnx
@@ -88,9 +88,7 @@ def _bring_data(tensors: list[onnx.TensorProto], source: Path, target: Path) -> 
             for tensor, place in zip(tensors, places):
                 offset = -(-file.tell() // ALIGNMENT) * ALIGNMENT
                 file.seek(offset)
-                data_of_tensor = place.data()
-                for start in range(0, place.length, PIECE):
-                    file.write(data_of_tensor[start : start + PIECE].tobytes())
+                _copy(place, file)
                 del tensor.external_data[:]
                 for key, text in (("location", data.name), ("offset", str(offset)), ("length", str(place.length))):
                     tensor.external_data.add(key=key, value=text)
@@ -99,6 +97,18 @@ def _bring_data(tensors: list[onnx.TensorProto], source: Path, target: Path) -> 
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _copy(place: Place, file: BinaryIO) -> None:
+    """Copy data in pieces; those of zeros alone stay holes, as they may be in the file that they come from."""
+    data = place.data()
+    for start in range(0, place.length, PIECE):
+        piece = data[start : start + PIECE]
+        if piece.any():
+            file.write(piece.tobytes())
+        else:
+            file.seek(piece.size, os.SEEK_CUR)
+    file.truncate(file.tell())
 
 
 def _location(tensor: onnx.TensorProto) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from tensorproof.execute.instrument import between, instrumented, reads, rounded
 from tensorproof.execute.runtime import Runtime, Session
 from tensorproof.execute.worker import WorkerDied, WorkerError
 from tensorproof.findings import Finding
-from tensorproof.formats import FLOAT32, FLOAT64, Format
+from tensorproof.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, Format
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.frontends.onnx_precision import converted
 from tensorproof.graph import ABSENT, Model
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
 RUNS = 1000
 #: Points at which derivatives are compared.
 GRADIENT_POINTS = 12
+
+#: Nodes with more weights than this are not computed in float64 for comparison.
+LARGEST_REFERENCE = 1 << 25
+#: The types that are computed in float64 for comparison.
+_FLOATING = tuple(format.onnx_code for format in (FLOAT16, BFLOAT16, FLOAT32, FLOAT64))
 
 Key = tuple[str, str]
 
@@ -218,10 +224,13 @@ class _Pair:
         narrow = all(self._formats[name] != FLOAT64 for name in self.watched)
         self._exact = self._reference(runtime, before) if self._leaves and narrow else None
 
-    def _reference(self, runtime: Runtime, before: Prepared) -> Session:
-        wide, _ = converted(before.proto, FLOAT64, path=before.path)
-        given = {name: (FLOAT64 if f.is_float else f).onnx_code for name in self._leaves for f in [self._formats[name]]}
-        return runtime.session(between(wide, given, self.watched))
+    def _reference(self, runtime: Runtime, before: Prepared) -> Session | None:
+        """What was replaced, in float64; None if it holds too many weights for that."""
+        part = between(before.proto, {name: self._formats[name].onnx_code for name in self._leaves}, self.watched)
+        if sum(math.prod(tensor.dims) for tensor in part.graph.initializer) > LARGEST_REFERENCE:
+            return None
+        wide, _ = converted(part, FLOAT64, path=before.path, sources=_FLOATING)
+        return runtime.session(wide)
 
     def replay(self, point: Point) -> Point | None:
         """The failing input, in the patched model; what the replaced nodes read there (all inputs, if that is not seen)."""
