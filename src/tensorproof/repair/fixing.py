@@ -167,7 +167,9 @@ class Fixer:
 
     def run(self, report: Report, failing: dict[Key, Point]) -> Fixed:
         """All findings of the report; `failing` are the inputs on which nodes failed."""
-        wanted = {(f.rule.code, f.node): f for f in report.findings if not f.is_note and self._is_chosen(f)}
+        # What reaches no output of this model may reach its derivatives, or the next layer: it is repaired, too.
+        roots = (f for f in report.roots() if f.rule.severity != "note")
+        wanted = {(f.rule.code, f.node): f for f in roots if self._is_chosen(f)}
         current, outcomes = self._prepared, dict[Key, Outcome]()
         while True:
             analyses = scanned(current)
