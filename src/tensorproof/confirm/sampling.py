@@ -49,11 +49,12 @@ def into_format(numbers: Array, domain: Domain, format: Format) -> npt.NDArray[A
             if format.bits == 64:
                 whole = np.clip(whole, -(2.0**63), np.nextafter(2.0**63, 0))
             return whole.astype(format.dtype)
-        ends = format.round_up(low).astype(format.dtype), format.round_down(high).astype(format.dtype)
+        ends = format.round_up(low), format.round_down(high)
         clipped = np.clip(numbers, low, high)
-        # NumPy rounds to its own formats in one step; ml_dtypes takes two from float64 to bfloat16.
-        rounded = clipped if format.dtype.kind == "f" else format.round_nearest(clipped)
-        return np.clip(rounded.astype(format.dtype), *ends)
+        if format.dtype.kind == "f":
+            # NumPy rounds to its own formats in one step; ml_dtypes takes two from float64 to bfloat16.
+            return np.clip(clipped.astype(format.dtype), *(end.astype(format.dtype) for end in ends))
+        return np.clip(format.round_nearest(clipped), *ends).astype(format.dtype)
 
 
 def _box(rng: np.random.Generator, domain: Domain, shape: tuple[int, ...], format: Format, tactic: str) -> Array:
