@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tensorproof.assumptions import resolve
 from tensorproof.checking import Analysis, analyse
-from tensorproof.confirm.observing import Scene, not_finite
+from tensorproof.confirm.observing import Scene, is_bad, legal_specials, not_finite
 from tensorproof.confirm.sampling import Point, points
 from tensorproof.execute.instrument import between, instrumented, reads, rounded
 from tensorproof.execute.runtime import Runtime, Session
@@ -147,7 +147,7 @@ def verified(
         failing = None
         if witness is not None:
             failing = pair.replay(witness)
-            result.witness_replayed = True
+            result.witness_replayed = pair.must_be_finite or None
         sound = _Reservoir(GRADIENT_POINTS, seed)
         for point in _spread(scenes, seed, runs):
             given = pair.compare(point, result)
@@ -201,23 +201,27 @@ class _Pair:
     """The original and the patched model, run on the same points; and what was replaced, from the same operands in float64."""
 
     def __init__(self, runtime: Runtime, before: Prepared, after: Prepared, proposal: Proposal, scene: Scene) -> None:
-        nodes = {node.name: node for node in before.graph.graph.nodes}
-        failing = nodes.get(proposal.finding.node)
-        results = [nodes[name].outputs[0] for name in proposal.replaces if name in nodes and nodes[name].outputs]
-        results += [] if failing is None else failing.outputs[:1]
-        kept = {name for node in after.proto.graph.node for name in node.output}
+        failing = next((node for node in before.graph.graph.nodes if node.name == proposal.finding.node), None)
+        changed = _changed(before.proto, after.proto)
+        made, kept = ({name for node in nodes for name in node.output} for nodes in (changed, after.proto.graph.node))
+        own = set(() if failing is None else _floating(scene, failing.outputs[:1]))
+        known = [number for node in before.graph.graph.nodes for number in node.outputs]
         self.outputs = _floating(scene, before.graph.graph.outputs)
-        self.watched = [name for name in _floating(scene, results) if name in kept]
+        # A precondition is read by nodes that are not its concern.
+        concerned = own if proposal.kind == "precondition" else own | made
+        self.watched = [name for name in _floating(scene, known) if name in kept and name in concerned]
+        # What leaves a body may come from other nodes in it, which have defects of their own.
+        self.must_be_finite = failing is not None
         # Outputs of other formats are not compared, but the runtime has to come as far as them.
         every = [info.name for info in before.proto.graph.output if info.type.HasField("tensor_type")]
         self.observed = list(dict.fromkeys([*self.outputs, *self.watched, *every]))
         constant = {t.name for t in before.proto.graph.initializer}.difference(scene.free)
-        operands = [name for name in _floating(scene, () if failing is None else failing.inputs) if name not in constant]
-        self._operands = [name for name in operands if name not in scene.domains]
-        self._leaves = sorted(_leaves(before.proto, after.proto) - constant) if self.watched else []
+        self._leaves = sorted(_leaves(before.proto, changed) - constant) if self.watched else []
+        operands = _floating(scene, () if failing is None else failing.inputs)
+        self._operands = [name for name in dict.fromkeys([*operands, *self._leaves]) if name not in {*constant, *scene.domains}]
+        self._legal = legal_specials(scene.model, scene.analysis)
         self._formats = {name: _format(before.graph, scene, name) for name in (*self.observed, *self._leaves)}
-        shown = dict.fromkeys([*self.observed, *self._operands, *(n for n in self._leaves if n not in scene.domains)])
-        self._shown = list(shown)
+        self._shown = list(dict.fromkeys([*self.observed, *self._operands]))
         self._before = runtime.session(instrumented(_rounding(before, scene), self._shown, scene.free))
         self._after = runtime.session(instrumented(_rounding(after, scene), self.observed, scene.free))
         # There is nothing wider to measure results of float64 by.
@@ -235,7 +239,7 @@ class _Pair:
     def replay(self, point: Point) -> Point | None:
         """The failing input, in the patched model; what the replaced nodes read there (all inputs, if that is not seen)."""
         for name, value in zip(self.observed, self._run(self._after, point)):
-            if (name in self.watched or not self.watched) and not_finite(value):
+            if self.must_be_finite and (name in self.watched or not self.watched) and not_finite(value):
                 raise Refused(f"the failing input still makes {name} NaN or infinite")
         try:
             return self._given({**point, **dict(zip(self._shown, self._before.run(point)))}, point)
@@ -254,9 +258,9 @@ class _Pair:
         except (WorkerDied, WorkerError):
             # The original stops on this point; the patched model did not.
             return None
-        if any(not_finite(before[name]) for name in self._operands):
+        if any(is_bad(before[name], self._legal.get(name, 0)) for name in self._operands):
             return None
-        for name in self.watched:
+        for name in self.watched if self.must_be_finite else ():
             # An infinity that the original has in the same place is there by intention, as in a mask.
             if not_finite(after[name]) and not np.array_equal(before[name], after[name]):
                 raise Refused(f"{name} is NaN or infinite at a point of the box")
@@ -287,13 +291,17 @@ class _Pair:
             raise Refused(f"ONNX Runtime does not run the patched model: {reason}") from None
 
 
-def _leaves(before: onnx.ModelProto, after: onnx.ModelProto) -> set[str]:
-    """The values of the original that the new and the changed nodes of the patched model read."""
+def _changed(before: onnx.ModelProto, after: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """The nodes of the patched model that the original does not have as they are."""
     old = {node.SerializeToString(deterministic=True) for node in before.graph.node}
-    made = {name for node in before.graph.node for name in node.output} | {info.name for info in before.graph.input}
-    new = [node for node in after.graph.node if node.SerializeToString(deterministic=True) not in old]
-    inner = {name for node in new for name in node.output}
-    return {name for node in new for name in reads(node) if name in made and name not in inner}
+    return [node for node in after.graph.node if node.SerializeToString(deterministic=True) not in old]
+
+
+def _leaves(before: onnx.ModelProto, changed: Sequence[onnx.NodeProto]) -> set[str]:
+    """The values of the original that changed nodes read, but for those that other changed nodes make."""
+    known = {name for node in before.graph.node for name in node.output} | {info.name for info in before.graph.input}
+    inner = {name for node in changed for name in node.output}
+    return {name for node in changed for name in reads(node) if name in known and name not in inner}
 
 
 def _rounding(prepared: Prepared, scene: Scene) -> onnx.ModelProto:
