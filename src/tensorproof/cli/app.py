@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tensorproof.errors import TensorproofError
+
+if TYPE_CHECKING:
+    from tensorproof.cli.scanning import ScanArguments
 
 app = typer.Typer(
     name="tensorproof",
@@ -93,14 +96,7 @@ def check(
 
     options = CheckOptions(
         models=tuple(models),
-        ranges=tuple(ranges or ()),
-        ranges_file=ranges_file,
-        samples=samples,
-        dims=tuple(dims or ()),
-        weights=weights,
-        precision=precision,
-        target=target,
-        effort=effort,
+        scan=_scan(ranges, ranges_file, samples, dims, weights, precision, target, effort),
         tensors=tensors,
         values=values,
         cache=not no_cache,
@@ -162,14 +158,7 @@ def confirm(
     options = ConfirmOptions(
         model=model,
         nodes=tuple(nodes or ()),
-        ranges=tuple(ranges or ()),
-        ranges_file=ranges_file,
-        samples=samples,
-        dims=tuple(dims or ()),
-        weights=weights,
-        precision=precision,
-        target=target,
-        effort=effort,
+        scan=_scan(ranges, ranges_file, samples, dims, weights, precision, target, effort),
         method=method,
         evaluations=evaluations,
         budget=budget,
@@ -233,14 +222,7 @@ def fix(
         select=_split(select),
         ignore=_split(ignore),
         diff=diff,
-        ranges=tuple(ranges or ()),
-        ranges_file=ranges_file,
-        samples=samples,
-        dims=tuple(dims or ()),
-        weights=weights,
-        precision=precision,
-        target=target,
-        effort=effort,
+        scan=_scan(ranges, ranges_file, samples, dims, weights, precision, target, effort),
         seed=seed,
         runs=runs,
         witnesses=witnesses,
@@ -325,6 +307,21 @@ def version() -> None:
     from tensorproof import __version__
 
     print(f"tensorproof {__version__}")
+
+
+def _scan(
+    ranges: list[str] | None,
+    ranges_file: Path | None,
+    samples: Path | None,
+    dims: list[str] | None,
+    weights: str | None,
+    precision: str | None,
+    target: str | None,
+    effort: int | None,
+) -> ScanArguments:
+    from tensorproof.cli.scanning import ScanArguments
+
+    return ScanArguments(tuple(ranges or ()), ranges_file, samples, tuple(dims or ()), weights, precision, target, effort)
 
 
 def _split(options: list[str] | None) -> tuple[str, ...]:

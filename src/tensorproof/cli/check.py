@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tensorproof import check
-from tensorproof.assumptions import Domain, parse_dimension_option, parse_range_option, read_ranges_file
 from tensorproof.cli.progress import shown_progress
+from tensorproof.cli.scanning import ScanArguments
 from tensorproof.configuration import FAIL_ON, Configuration, find_configuration
 from tensorproof.errors import ConfigurationError
 from tensorproof.files import write_text
@@ -29,14 +29,7 @@ class CheckOptions:
     """The options of the command, as given."""
 
     models: tuple[Path, ...]
-    ranges: tuple[str, ...]
-    ranges_file: Path | None
-    samples: Path | None
-    dims: tuple[str, ...]
-    weights: str | None
-    precision: str | None
-    target: str | None
-    effort: int | None
+    scan: ScanArguments
     tensors: str | None
     values: str | None
     cache: bool
@@ -104,35 +97,20 @@ def put_out(reports: list[Report], format: str, output: Path | None, source_root
         sys.stdout.flush()
 
 
-def declared_domains(ranges: Sequence[str], ranges_file: Path | None, configuration: Configuration) -> dict[str, Domain]:
-    """The ranges of the configuration, of a file and of the command line; each overrides those before it."""
-    domains: dict[str, Domain] = dict(configuration.ranges)
-    if ranges_file is not None:
-        domains |= read_ranges_file(ranges_file)
-    return domains | dict(map(parse_range_option, ranges))
-
-
 def _check_one(
     path: Path, options: CheckOptions, configuration: Configuration, progress: Callable[[str, int], None] | None
 ) -> Report:
-    domains = declared_domains(options.ranges, options.ranges_file, configuration)
-    sizes = dict(configuration.dims) | dict(map(parse_dimension_option, options.dims))
+    scan = options.scan.options(configuration)
+    scan["tensors"] = options.tensors or configuration.tensors
+    scan["values"] = options.values or configuration.values
+    scan["cache"] = options.cache
     report = check(
         path,
-        ranges=domains,
-        dims=sizes,
-        weights=options.weights or configuration.weights or "fixed",
-        samples=None if options.samples is None else str(options.samples),
-        target=options.target or configuration.target or "onnxruntime-cpu",
-        precision=options.precision or configuration.precision,
-        effort=next((e for e in (options.effort, configuration.effort) if e is not None), 1),
-        tensors=options.tensors or configuration.tensors,
-        values=options.values or configuration.values,
-        cache=options.cache,
         confirm=options.confirm,
         seed=options.seed if options.seed is not None else configuration.seed or 0,
         budget=options.budget,
         witnesses=options.witnesses,
         progress=progress,
+        **scan,
     )
     return replace(report, model=str(path))

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from tensorproof import find_system_tests, find_witnesses
-from tensorproof.assumptions import parse_dimension_option
-from tensorproof.cli.check import declared_domains, policy, put_out
+from tensorproof.cli.check import policy, put_out
 from tensorproof.cli.progress import shown_search
+from tensorproof.cli.scanning import ScanArguments
 from tensorproof.configuration import Configuration, find_configuration
 from tensorproof.errors import ConfigurationError
 from tensorproof.findings import Report
@@ -25,14 +25,7 @@ class ConfirmOptions:
 
     model: Path
     nodes: tuple[str, ...]
-    ranges: tuple[str, ...]
-    ranges_file: Path | None
-    samples: Path | None
-    dims: tuple[str, ...]
-    weights: str | None
-    precision: str | None
-    target: str | None
-    effort: int | None
+    scan: ScanArguments
     method: str
     evaluations: int
     budget: float | None
@@ -83,14 +76,6 @@ def _searched(
         search = partial(find_system_tests, loss=options.loss, lr=options.rate, steps=options.steps, batch=options.batch)
     report = search(
         options.model,
-        ranges=declared_domains(options.ranges, options.ranges_file, configuration),
-        dims=dict(configuration.dims) | dict(map(parse_dimension_option, options.dims)),
-        # Training changes weights: the scan looks at those that it may lead to.
-        weights=options.weights or configuration.weights or ("ranum" if options.system_test else "fixed"),
-        samples=None if options.samples is None else str(options.samples),
-        target=options.target or configuration.target or "onnxruntime-cpu",
-        precision=options.precision or configuration.precision,
-        effort=next((e for e in (options.effort, configuration.effort) if e is not None), 1),
         nodes=options.nodes,
         seed=options.seed if options.seed is not None else configuration.seed or 0,
         evaluations=options.evaluations,
@@ -100,5 +85,7 @@ def _searched(
         witnesses=options.out,
         progress=progress,
         search_progress=search_progress,
+        # Training changes weights: the scan looks at those that it may lead to.
+        **options.scan.options(configuration, weights="ranum" if options.system_test else "fixed"),
     )
     return replace(report, model=str(options.model))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tensorproof import fix
-from tensorproof.assumptions import parse_dimension_option
-from tensorproof.cli.check import declared_domains, policy, put_out
+from tensorproof.cli.check import policy, put_out
 from tensorproof.cli.progress import shown_repairs
+from tensorproof.cli.scanning import ScanArguments
 from tensorproof.configuration import Configuration, find_configuration
 from tensorproof.errors import ConfigurationError
 from tensorproof.findings import Finding, Report
@@ -40,14 +39,7 @@ class FixOptions:
     select: tuple[str, ...]
     ignore: tuple[str, ...]
     diff: bool
-    ranges: tuple[str, ...]
-    ranges_file: Path | None
-    samples: Path | None
-    dims: tuple[str, ...]
-    weights: str | None
-    precision: str | None
-    target: str | None
-    effort: int | None
+    scan: ScanArguments
     seed: int | None
     runs: int
     witnesses: Path
@@ -92,13 +84,7 @@ def _found(options: FixOptions, configuration: Configuration, progress: Any) -> 
         runs=options.runs,
         witnesses=options.witnesses,
         progress=progress,
-        ranges=declared_domains(options.ranges, options.ranges_file, configuration),
-        dims=dict(configuration.dims) | dict(map(parse_dimension_option, options.dims)),
-        weights=options.weights or configuration.weights or "fixed",
-        samples=None if options.samples is None else str(options.samples),
-        target=options.target or configuration.target or "onnxruntime-cpu",
-        precision=options.precision or configuration.precision,
-        effort=next((e for e in (options.effort, configuration.effort) if e is not None), 1),
+        **options.scan.options(configuration),
     )
 
 
@@ -120,31 +106,13 @@ def _with_command(report: Report, options: FixOptions) -> Report:
     def complete(finding: Finding) -> Finding:
         if finding.fix is None or finding.fix["kind"] is None or finding.fix["along_with"] is not None:
             return finding
-        unsafe = [] if finding.fix["safe"] else ["--unsafe"]
-        command = shlex.join(["tensorproof", "fix", *_same_scan(options), "--node", finding.node, *unsafe, "--apply", "OUT.onnx"])
+        words = ["tensorproof", "fix", str(options.model), *options.scan.words(), "--node", finding.node]
+        words += [] if options.at == "operand" else ["--at", options.at]
+        words += [] if finding.fix["safe"] else ["--unsafe"]
+        command = shlex.join([*words, "--apply", "OUT.onnx"])
         return replace(finding, fix={**finding.fix, "apply": command})
 
     return report.with_findings(tuple(map(complete, report.findings)))
-
-
-def _same_scan(options: FixOptions) -> Iterable[str]:
-    """The model, and the options that decide what is found in it."""
-    yield str(options.model)
-    for name, values in (("--range", options.ranges), ("--dim", options.dims)):
-        for value in values:
-            yield from (name, value)
-    single = {
-        "--ranges": options.ranges_file,
-        "--samples": options.samples,
-        "--weights": options.weights,
-        "--precision": options.precision,
-        "--target": options.target,
-        "--effort": options.effort,
-        "--at": None if options.at == "operand" else options.at,
-    }
-    for name, value in single.items():
-        if value is not None:
-            yield from (name, str(value))
 
 
 def _diff(found: Fixed, options: FixOptions) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TextIO
 
 from tensorproof.assumptions import parse_dimension_option
-from tensorproof.cli.check import declared_domains
 from tensorproof.cli.progress import shown_plan
+from tensorproof.cli.scanning import declared_domains
 from tensorproof.configuration import find_configuration
 from tensorproof.errors import ConfigurationError
 from tensorproof.files import write_bytes
