@@ -11,7 +11,7 @@ import importlib
 
 TABLES = ("speed", "memory", "scale", "float16", "abstractions")
 #: Tables that take longer, and are made when they are named.
-LONG_TABLES = ("unit_tests", "system_tests", "repairs", "fixes", "developers")
+LONG_TABLES = ("unit_tests", "system_tests", "repairs", "fixes", "developers", "plans")
 
 
 def main(names: list[str]) -> int:
