@@ -110,7 +110,7 @@ def flagged(analysis: Analysis) -> int:
     return len({f.node for f in analysis.findings if not f.consequence_of})
 
 
-def main(names: Collection[str]) -> None:
+def main(names: Collection[str] = ()) -> None:
     """Measure all models, or those of these names."""
     console = Console(width=150)
     table = Table(
