@@ -106,7 +106,7 @@ def test_a_model_that_the_runtime_does_not_take_is_refused() -> None:
         wide = spot.add("Cast", spot.name(node.inputs[0]), to=onnx.TensorProto.DOUBLE)
         editor.rewire(node, 0, spot.add("Max", wide, spot.constant(1.0, np.float32)))
 
-    with pytest.raises(Refused):
+    with pytest.raises(Refused, match="ONNX Runtime does not run the patched model"):
         verify(prepared, edit)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tensorproof.graph import ABSENT, Node
 from tensorproof.repair.proposal import Case
 
@@ -45,10 +47,16 @@ def is_floating(case: Case, value: int) -> bool:
     return format is not None and format.is_float
 
 
-def is_number(case: Case, value: int, wanted: float) -> bool:
-    """Whether a value is a constant whose elements are all this number, behind moves or not."""
-    array = case.number(behind_moves(case, value)[0])
-    return array is not None and array.size > 0 and bool((array == wanted).all())
+def uniform_number(case: Case, value: int) -> float | None:
+    """The number that all elements of a constant are, behind moves or not."""
+    inner = behind_moves(case, value)[0]
+    array = case.number(inner)
+    filled = case.structure.producer(inner, "ConstantOfShape")
+    if filled is not None:
+        array = np.asarray(filled.attributes.get("value", 0.0), np.float64)
+    if array is None or array.size == 0 or not bool((array == array.flat[0]).all()):
+        return None
+    return float(array.flat[0])
 
 
 def users(case: Case, value: int) -> list[Node]:

@@ -6,11 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from tensorproof.graph import ABSENT, Dimension, Graph, Node
 from tensorproof.idioms.terms import axes_of, factors
-from tensorproof.repair.matching import MOVES, behind_moves, is_floating, is_number, users
+from tensorproof.repair.matching import MOVES, behind_moves, is_floating, uniform_number, users
 from tensorproof.repair.proposal import Case, Declined
 
 
@@ -95,18 +93,6 @@ def _constant_terms(case: Case, value: int) -> list[float] | None:
     return [first, -second if node.op == "Sub" else second]
 
 
-def uniform_number(case: Case, value: int) -> float | None:
-    """The number that all elements of a constant are, behind moves or not."""
-    inner = behind_moves(case, value)[0]
-    array = case.number(inner)
-    filled = case.structure.producer(inner, "ConstantOfShape")
-    if filled is not None:
-        array = np.asarray(filled.attributes.get("value", 0.0), np.float64)
-    if array is None or array.size == 0 or not bool((array == array.flat[0]).all()):
-        return None
-    return float(array.flat[0])
-
-
 def keeps_shape(case: Case, node: Node, constant: int, operand: int) -> bool:
     """Whether a node's result has the shape of its operand, whatever the constant next to it is repeated along."""
     array, seen = case.model.constants.get(constant), case.shape(operand)
@@ -156,7 +142,7 @@ def sigmoid_of(case: Case, value: int) -> Recognised | None:
     if exponential is None or whole.offset != 1.0 or whole.sign < 0 or whole.moves:
         return None
     nodes = (*_own(case, node), *whole.nodes, exponential)
-    if top is None or (is_number(case, top, 1.0) and keeps_shape(case, node, top, bottom)):
+    if top is None or (uniform_number(case, top) == 1.0 and keeps_shape(case, node, top, bottom)):
         return _with_sign(case, exponential.inputs[0], -1, nodes)
     if case.structure.same(top, whole.value):
         return _with_sign(case, exponential.inputs[0], 1, nodes)

@@ -11,9 +11,8 @@ import numpy as np
 from tensorproof.formats import Format
 from tensorproof.graph import Node
 from tensorproof.repair.editing import Editor
-from tensorproof.repair.matching import MOVES, behind_moves, result, users
+from tensorproof.repair.matching import MOVES, behind_moves, result, uniform_number, users
 from tensorproof.repair.proposal import Case, Declined, Proposal
-from tensorproof.repair.recognised import uniform_number
 from tensorproof.repair.rewrites import rewrite
 
 #: A constant with more elements is clipped where it is read, not written out anew.

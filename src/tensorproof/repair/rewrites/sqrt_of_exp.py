@@ -6,7 +6,7 @@ import math
 
 from tensorproof.graph import Node
 from tensorproof.repair.editing import Editor
-from tensorproof.repair.matching import behind_moves, is_number
+from tensorproof.repair.matching import behind_moves, uniform_number
 from tensorproof.repair.proposal import Case, Declined, Proposal
 from tensorproof.repair.rewrites import proposal, rewrite
 from tensorproof.repair.stable import put_in_place, uniform, widest
@@ -22,7 +22,7 @@ def sqrt_of_exp(case: Case, node: Node) -> Proposal:
     exponential = case.structure.producer(inner, "Exp")
     if exponential is None:
         raise Declined("the operand is no exponential")
-    if node.op == "Pow" and not is_number(case, node.inputs[1], 0.5):
+    if node.op == "Pow" and uniform_number(case, node.inputs[1]) != 0.5:
         raise Declined("the exponent is not 1/2")
     argument = exponential.inputs[0]
     format = widest(case, argument, node.inputs[0], promoted=False)

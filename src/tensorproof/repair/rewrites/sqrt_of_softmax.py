@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorproof.formats import Format
 from tensorproof.graph import Node
 from tensorproof.repair.editing import Editor, Spot
-from tensorproof.repair.matching import is_number
+from tensorproof.repair.matching import uniform_number
 from tensorproof.repair.proposal import Case, Declined, Proposal
 from tensorproof.repair.recognised import shifted, softmax_axes, softmax_of
 from tensorproof.repair.rewrites import proposal, rewrite
@@ -22,7 +22,7 @@ def sqrt_of_softmax(case: Case, node: Node) -> Proposal:
     found = softmax_of(case, operand.value)
     if found is None or operand.offset or operand.sign < 0:
         raise Declined("the operand is no softmax")
-    if node.op == "Pow" and not is_number(case, node.inputs[1], 0.5):
+    if node.op == "Pow" and uniform_number(case, node.inputs[1]) != 0.5:
         raise Declined("the exponent is not 1/2")
     axes = softmax_axes(case, found)
     format = widest(case, found.argument, node.inputs[0])

@@ -9,9 +9,9 @@ from tensorproof.formats import Format
 from tensorproof.graph import Node
 from tensorproof.idioms.terms import axes_of
 from tensorproof.repair.editing import Editor, Spot
-from tensorproof.repair.matching import is_number, result
+from tensorproof.repair.matching import result, uniform_number
 from tensorproof.repair.proposal import Case, Declined, Proposal
-from tensorproof.repair.recognised import keeps_shape, shifted, size_along, uniform_number, vanishing
+from tensorproof.repair.recognised import keeps_shape, shifted, size_along, vanishing
 from tensorproof.repair.rewrites import rewrite
 from tensorproof.repair.stable import put_in_place, widest
 
@@ -114,7 +114,7 @@ def _squared(case: Case, value: int) -> int | None:
     if node is None:
         return None
     if node.op == "Pow":
-        return node.inputs[0] if is_number(case, node.inputs[1], 2.0) else None
+        return node.inputs[0] if uniform_number(case, node.inputs[1]) == 2.0 else None
     return node.inputs[0] if case.structure.same(*node.inputs) else None
 
 
