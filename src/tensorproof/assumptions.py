@@ -301,7 +301,7 @@ def symbolic_dimensions(model: Model) -> dict[str, int]:
         for axis, size in enumerate(model.values[number].shape or ()):
             if not isinstance(size, int):
                 name = size or f"{model.name_of(number)}:{axis}"
-                found.setdefault(name, DEFAULT_BATCH if axis == 0 else DEFAULT_SIZE)
+                found.setdefault(name, model.default_sizes.get(name, DEFAULT_BATCH if axis == 0 else DEFAULT_SIZE))
     return found
 
 

@@ -29,6 +29,7 @@ class SourceLine:
     file: str
     line: int
     function: str = ""
+    column: int | None = None
 
 
 @dataclass(slots=True)
@@ -110,6 +111,8 @@ class Model:
     producer: str = ""
     path: str | None = None
     conversions: dict[int, str] = field(default_factory=dict[int, str])
+    #: Sizes of symbolic dimensions where nothing else is declared, by name: those that the program was traced with.
+    default_sizes: dict[str, int] = field(default_factory=dict[str, int])
     #: What analyses found out about the model alone, by their own names. A model is not changed once it is analysed.
     memory: dict[str, Any] = field(default_factory=dict[str, Any], init=False, repr=False, compare=False)
 

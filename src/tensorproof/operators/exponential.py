@@ -45,6 +45,9 @@ def exp(op: Call, x: Range) -> Range:
     return monotone(x, np.exp)
 
 
+exp.aten("exp")
+
+
 @exp.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return run.torch.exp(x)
@@ -54,6 +57,9 @@ def _(run: Run, x: Tensor) -> Tensor:
 def log(op: Call, x: Range) -> Range:
     """Increasing on (0, inf); -inf at zero and NaN below."""
     return monotone(x.clamp(low=x.format.smallest_subnormal), np.log)
+
+
+log.aten("log")
 
 
 @log.meaning
@@ -70,6 +76,9 @@ def _(op: Call, x: Range) -> Mask:
 def sqrt(op: Call, x: Range) -> Range:
     """Increasing on [0, inf); NaN below zero."""
     return monotone(x.clamp(low=0.0), np.sqrt)
+
+
+sqrt.aten("sqrt")
 
 
 @sqrt.meaning
@@ -89,6 +98,9 @@ def reciprocal(op: Call, x: Range) -> Range:
     return binary(Range.constant(np.ones(()), x.format), x, kernel, np.divide)
 
 
+reciprocal.aten("reciprocal")
+
+
 @reciprocal.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return on_domain(run, run.torch.reciprocal, x, x != 0, point=1.0, slope=-1.0)
@@ -103,6 +115,9 @@ def _(op: Call, x: Range) -> Mask:
 def erf(op: Call, x: Range) -> Range:
     """Increasing from -1 to 1."""
     return monotone(x, erf_value)
+
+
+erf.aten("erf")
 
 
 @erf.meaning

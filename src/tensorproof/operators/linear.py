@@ -10,6 +10,7 @@ import numpy as np
 
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import FLOAT32, Array, Format
+from tensorproof.graph import ABSENT
 from tensorproof.operators.table import CORRECT, NEWEST, Call, find_operator, operator
 from tensorproof.ranges.channel_products import summarised_dot
 from tensorproof.ranges.folds import onto_grid, product_flags, sum_flags
@@ -23,6 +24,7 @@ from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 
 @operator("MatMul", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
@@ -68,6 +70,24 @@ def _(run: Run, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
     if run.format(0, a) == "int" and result.dtype.is_floating_point:
         return run.passing(run.torch.trunc(result).to(a.dtype), result)
     return result
+
+
+@gemm.aten("linear")
+def _(call: AtenCall) -> int:
+    """x W^T + b, along the last axis of x."""
+    format = call.result.format
+    x, weight, bias = (call.tensor(name, format) for name in ("input", "weight", "bias"))
+    if (
+        call.handle("input").shape is not None
+        and len(call.handle("input").shape or ()) == 2
+        and len(call.handle("weight").shape or ()) == 2
+    ):
+        return call.emit("Gemm", x, weight, bias, transB=1, formats=(format,))
+    turned = weight
+    if len(call.handle("weight").shape or ()) == 2:
+        turned = call.emit("Transpose", weight, perm=[1, 0], formats=(format,))
+    product = call.emit("MatMul", x, turned, formats=(format,))
+    return product if bias == ABSENT else call.emit("Add", product, bias, formats=(format,))
 
 
 @operator("FusedMatMul", domain="com.microsoft", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)

@@ -40,6 +40,7 @@ from tensorproof.rules.rule import Rule
 from tensorproof.targets import IEEE, Target
 
 if TYPE_CHECKING:
+    from tensorproof.frontends.aten import Adapter
     from tensorproof.ranges.affine import Form
     from tensorproof.ranges.norms import Norm
 
@@ -177,6 +178,25 @@ class Operator:
 
         return declare
 
+    def aten(self, *names: str) -> Callable[[Adapter], Adapter]:
+        """Declare how torch spells this operator: names of ATen overloads (`softmax.int`; `exp` stands for `exp.default`).
+
+        Used as a decorator, the function says how arguments become operands and attributes (`tensorproof.frontends.aten`);
+        else the tensors are the operands as they come.
+        """
+        full = [name if "." in name else f"{name}.default" for name in names]
+        for name in full:
+            if name in _SPELLINGS:
+                raise ValueError(f"aten.{name} is spelled twice")
+            _SPELLINGS[name] = Spelling(self, None)
+
+        def declare(adapter: Adapter) -> Adapter:
+            for name in full:
+                _SPELLINGS[name] = Spelling(self, adapter)
+            return adapter
+
+        return declare
+
     def sums_over(self, axes: WeightAxes) -> WeightAxes:
         """Declare which axes of a constant operand, by its attributes, number and rank, a product sums over (None: no product)."""
         self.weight_axes = axes
@@ -216,7 +236,23 @@ class Operator:
         return made
 
 
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """An operator of torch as one of the table: what turns its call into nodes (None: its tensors are the operands)."""
+
+    operator: Operator
+    adapter: Adapter | None
+
+    def translate(self, call: Any) -> Any:
+        """The number of the value that is the result, or a tuple of them."""
+        from tensorproof.frontends.aten import plain
+
+        adapter = self.adapter or plain(self.operator.name, self.operator.domain)
+        return adapter(call)
+
+
 _TABLE: dict[tuple[str, str], Operator] = {}
+_SPELLINGS: dict[str, Spelling] = {}
 
 
 def operator(
@@ -280,6 +316,18 @@ def find_operator(domain: str, name: str) -> Operator | None:
     """The block of an operator, or None if the table has none."""
     _load()
     return _TABLE.get((domain, name))
+
+
+def spelling_of(name: str) -> Spelling | None:
+    """How an ATen overload (`softmax.int`) is said in the table's operators; None if no block spells it."""
+    _load()
+    return _SPELLINGS.get(name)
+
+
+def all_spellings() -> Iterator[tuple[str, Operator]]:
+    """Every ATen overload that a block spells, with its operator."""
+    _load()
+    return iter(sorted((name, spelling.operator) for name, spelling in _SPELLINGS.items()))
 
 
 def all_operators() -> Iterator[Operator]:

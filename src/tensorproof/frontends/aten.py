@@ -1,0 +1,295 @@
+"""`AtenCall`: one ATen operator of an exported PyTorch program, as the block that stands for it sees it.
+
+How torch spells an operator stands in the operator's own block:
+
+    exp.aten("exp")
+
+says that `aten.exp.default` is `Exp` on its tensors, which are first brought to the format of the result. Where arguments
+differ, an adapter says what they mean:
+
+    @softmax.aten("softmax.int", "_softmax")
+    def _(call: AtenCall) -> int:
+        return call.emit("Softmax", call.tensor("self"), axis=call["dim"])
+
+Arguments go by the names of torch's own schema, defaults filled in. An adapter gives the number of the value that is the
+result, or a tuple of them, and may emit as many nodes as it needs: the one that makes the result carries the program's name
+for it, and all of them its source line. What an adapter does not model it refuses with `NotAnalysed`: the node is then in the
+graph under its ATen name, and the report shows it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import BY_NAME, INT64, Format
+from tensorproof.graph import ABSENT, Dimension, Graph
+from tensorproof.operators.table import spelling_of
+
+if TYPE_CHECKING:
+    import torch
+
+#: The version of the ONNX operators that programs are translated into.
+OPSET = 23
+
+#: The domain of operators that ONNX does not have.
+OWN = "tensorproof"
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """An argument that the graph computes: a tensor, or (`is_number`) a number of the program such as a size of an input.
+
+    `format` and `shape` are those of the program's own trace; a dimension that is not fixed is None.
+    """
+
+    number: int
+    format: Format | None
+    shape: tuple[Dimension, ...] | None
+    is_number: bool = False
+
+
+class Emitter(Protocol):
+    """Where nodes go (`tensorproof.frontends.torch_export`)."""
+
+    def node(
+        self,
+        op: str,
+        domain: str,
+        inputs: Sequence[int],
+        outputs: int,
+        attributes: dict[str, Any],
+        formats: Sequence[Format | None],
+    ) -> tuple[int, ...]:
+        """Append a node; gives the numbers of its outputs."""
+        ...
+
+    def constant(self, array: npt.NDArray[Any]) -> int:
+        """A constant of the program."""
+        ...
+
+    def format_of(self, number: int) -> Format | None:
+        """The format of a value, where it is known."""
+        ...
+
+    def body(self, name: str, argument: Any, inputs: Sequence[Handle]) -> Graph:
+        """A graph module that is an argument of a control-flow operator, as a sub-graph with inputs of its own."""
+        ...
+
+
+class AtenCall:
+    """The arguments of one call, and the means to say it in our operators."""
+
+    def __init__(self, name: str, arguments: Mapping[str, Any], results: Sequence[Handle], emitter: Emitter) -> None:
+        #: The name of the overload without its namespace: `softmax.int`, `exp.default`.
+        self.name = name
+        self.arguments = arguments
+        #: What the trace says about the results; their numbers are ABSENT.
+        self.results = results
+        self._emitter = emitter
+
+    # -- arguments --------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Any:
+        """An argument that is known while the program is read: a number, text, a list of them; None if it is left out."""
+        found = self.arguments[name]
+        if _is_computed(found):
+            raise NotAnalysed(f"{name} of {self.name} is computed by the program")
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The same for an argument that not all spellings have; the default also stands for None."""
+        found = self[name] if name in self.arguments else None
+        return default if found is None else found
+
+    def is_given(self, name: str) -> bool:
+        """Whether an argument is there and not None."""
+        return self.arguments.get(name) is not None
+
+    def handle(self, name: str) -> Handle:
+        """A tensor argument with what the trace says about it."""
+        found = self.arguments[name]
+        if not isinstance(found, Handle):
+            raise NotAnalysed(f"{name} of {self.name} is no tensor")
+        return found
+
+    def tensor(self, name: str, format: Format | None = None) -> int:
+        """A tensor argument (ABSENT if it is None), brought to a format if one is given. A number becomes a constant of it."""
+        found = self.arguments.get(name)
+        return ABSENT if found is None else self.value(found, format)
+
+    def tensors(self, name: str, format: Format | None = None) -> list[int]:
+        """A list of tensors."""
+        return [ABSENT if item is None else self.value(item, format) for item in self.arguments[name]]
+
+    def value(self, argument: Any, format: Format | None = None) -> int:
+        """A tensor or number as a value of the graph, in a format if one is given."""
+        if isinstance(argument, Handle):
+            return self.cast(argument.number, format) if format is not None and argument.format is not format else argument.number
+        if isinstance(argument, bool | int | float):
+            chosen = format or self.result.format or BY_NAME["float32"]
+            return self.constant(np.asarray(argument), chosen)
+        raise NotAnalysed(f"an argument of {self.name} is {type(argument).__name__}")
+
+    def promoted(self, *names: str) -> list[int]:
+        """Operands in the format that torch computes in: the result's for arithmetic, the common one for comparisons."""
+        arguments = [self.arguments[name] for name in names]
+        format = self.result.format
+        if format is None or format.kind == "bool":
+            format = _common([a for a in arguments if isinstance(a, Handle)], [a for a in arguments if not isinstance(a, Handle)])
+        return [self.value(argument, format) for argument in arguments]
+
+    def sizes(self, name: str) -> int:
+        """A list of sizes as a one-dimensional tensor of integers; those that the program computes included."""
+        return self.integers(self.arguments[name])
+
+    def integers(self, items: Sequence[Any]) -> int:
+        """A list of whole numbers, known or computed, as a one-dimensional tensor."""
+        if not any(isinstance(item, Handle) for item in items):
+            return self.constant(np.array([_whole(item) for item in items], np.int64))
+        parts: list[int] = []
+        for item in items:
+            if isinstance(item, Handle):
+                one = self.constant(np.array([1], np.int64))
+                parts.append(self.emit("Reshape", self.value(item, INT64), one, formats=(INT64,)))
+            else:
+                parts.append(self.constant(np.array([_whole(item)], np.int64)))
+        return parts[0] if len(parts) == 1 else self.emit("Concat", *parts, axis=0, formats=(INT64,))
+
+    # -- results ----------------------------------------------------------------------------------------------------
+
+    @property
+    def result(self) -> Handle:
+        """What the trace says about the (first) result."""
+        return self.results[0]
+
+    def constant(self, array: npt.NDArray[Any], format: Format | None = None) -> int:
+        """A constant of the program."""
+        return self._emitter.constant(array if format is None else into(array, format))
+
+    def emit(
+        self,
+        op: str,
+        *operands: int,
+        domain: str = "",
+        outputs: int = 1,
+        formats: Sequence[Format | None] = (),
+        **attributes: Any,
+    ) -> Any:
+        """A node; gives the number of its output, or a tuple of numbers where it has several.
+
+        Attributes that are None are left out, and so are operands at the end that are ABSENT.
+        """
+        inputs = list(operands)
+        while inputs and inputs[-1] == ABSENT:
+            inputs.pop()
+        given = {name: value for name, value in attributes.items() if value is not None}
+        made = self._emitter.node(op, domain, inputs, outputs, given, formats)
+        return made[0] if outputs == 1 else made
+
+    def own(self, op: str, *operands: int, outputs: int = 1, formats: Sequence[Format | None] = (), **attributes: Any) -> Any:
+        """A node of an operator that ONNX does not have."""
+        return self.emit(op, *operands, domain=OWN, outputs=outputs, formats=formats, **attributes)
+
+    def cast(self, number: int, format: Format) -> int:
+        """A value in another format."""
+        if number == ABSENT or self._emitter.format_of(number) is format:
+            return number
+        return self.emit("Cast", number, to=format.onnx_code, formats=(format,))
+
+    def body(self, name: str, inputs: Sequence[Handle]) -> Graph:
+        """A graph module among the arguments as a sub-graph."""
+        return self._emitter.body(name, self.arguments[name], inputs)
+
+    def delegate(self, name: str, **arguments: Any) -> Any:
+        """What another ATen operator would give for these arguments (all that its spelling asks for)."""
+        spelled = spelling_of(name)
+        if spelled is None:
+            raise NotAnalysed(f"{name} has no spelling")
+        return spelled.translate(AtenCall(name, arguments, self.results, self._emitter))
+
+    def handle_of(self, number: int, like: Handle, *, format: Format | None = None) -> Handle:
+        """A value that an adapter made as an argument for another spelling."""
+        return Handle(number, format or like.format, like.shape)
+
+
+Adapter = Callable[[AtenCall], Any]
+
+
+def plain(op: str, domain: str) -> Adapter:
+    """The adapter of an operator that takes torch's tensors as they come, in the format of the result."""
+
+    def translate(call: AtenCall) -> Any:
+        names = [name for name, value in call.arguments.items() if _is_operand(name, value)]
+        return call.emit(op, *call.promoted(*names), domain=domain, formats=(call.result.format,))
+
+    return translate
+
+
+def _is_operand(name: str, value: Any) -> bool:
+    return isinstance(value, Handle) or (name in ("self", "other", "input", "exponent") and isinstance(value, bool | int | float))
+
+
+def _is_computed(argument: Any) -> bool:
+    if isinstance(argument, list | tuple):
+        return any(map(_is_computed, argument))
+    return isinstance(argument, Handle)
+
+
+def _whole(item: Any) -> int:
+    if not isinstance(item, int):
+        raise NotAnalysed(f"a size is {type(item).__name__}")
+    return int(item)
+
+
+def _common(tensors: Sequence[Handle], numbers: Sequence[Any]) -> Format:
+    """The format that torch promotes operands to (`torch.result_type`)."""
+    import torch
+
+    found: torch.dtype | None = None
+    # Tensors of no dimension and numbers only decide if they are of a higher kind (torch's type promotion).
+    ranked = [
+        [dtype_of(t.format) for t in tensors if t.format is not None and t.shape != () and not t.is_number],
+        [dtype_of(t.format) for t in tensors if t.format is not None and (t.shape == () or t.is_number)],
+        [torch.bool if isinstance(n, bool) else torch.int64 if isinstance(n, int) else torch.get_default_dtype() for n in numbers],
+    ]
+    for dtypes in ranked:
+        for dtype in dtypes:
+            if found is None:
+                found = dtype
+            elif dtypes is ranked[0] or _kind(dtype) > _kind(found):
+                found = torch.promote_types(found, dtype)
+    return BY_NAME["float32"] if found is None else format_of(found)
+
+
+def _kind(dtype: torch.dtype) -> int:
+    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else 0 if str(dtype) == "torch.bool" else 1
+
+
+def dtype_of(format: Format) -> torch.dtype:
+    """The dtype of torch with that name."""
+    import torch
+
+    return getattr(torch, format.name)
+
+
+def format_of(dtype: torch.dtype) -> Format:
+    """The format of a dtype of torch."""
+    found = BY_NAME.get(str(dtype).removeprefix("torch."))
+    if found is None:
+        raise NotAnalysed(f"tensors of {dtype} are not modelled")
+    return found
+
+
+def into(array: npt.NDArray[Any], format: Format) -> npt.NDArray[Any]:
+    """A constant of the program as torch holds it: converted as a number, infinite where it is beyond the format."""
+    if format.is_integer and array.dtype.kind == "f":
+        array = np.trunc(array) if math.isfinite(float(np.max(np.abs(array), initial=0.0))) else np.zeros_like(array)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(format.dtype)
