@@ -16,14 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing import Unpack
+    from typing import TypeAlias, Unpack
 
     import onnx
+    import torch  # noqa: TID251
 
     from tensorproof.findings import Finding, Report, Verdict
     from tensorproof.low_precision.plan import plan_precision as plan
     from tensorproof.preparing import ScanOptions
     from tensorproof.repair.fixing import Fixed
+
+    #: What can be checked: a file or `module.py:name`, an ONNX model, a module or function of PyTorch.
+    Model: TypeAlias = str | Path | onnx.ModelProto | torch.nn.Module | Callable[..., Any]
 
 __version__ = "0.1.0"
 
@@ -43,7 +47,8 @@ def __getattr__(name: str) -> Any:
 
 
 def check(
-    model: str | Path | onnx.ModelProto,
+    model: Model,
+    example_inputs: Any = None,
     *,
     confirm: bool = True,
     seed: int = 0,
@@ -53,32 +58,33 @@ def check(
     progress: Callable[[str, int], None] | None = None,
     **scan: Unpack[ScanOptions],
 ) -> Report:
-    """Check an ONNX model: every operator that can produce NaN or infinity, under the declared ranges.
+    """Check a model: every operator that can produce NaN or infinity, under the declared ranges.
 
-    `ranges`, `dims`, `weights`, `precision`, `effort` and the other options of a scan are those of
-    `tensorproof.preparing.ScanOptions`. With `confirm`, findings are tried in ONNX Runtime on `runs` points of the box, and
-    those that fire are saved in the folder `witnesses`, if one is given.
+    The model is an ONNX file or ModelProto; or a program of PyTorch: `module.py:name`, a .pt2 file, an nn.Module or a function,
+    with `example_inputs` (a tensor, a tuple of arguments, or a dictionary of them by name) where nothing declares its inputs.
+
+    `ranges`, `dims`, `weights`, `precision`, `phase`, `effort` and the other options of a scan are those of
+    `tensorproof.preparing.ScanOptions`. With `confirm`, findings are tried in the model's own runtime (ONNX Runtime, PyTorch)
+    on `runs` points of the box, and those that fire are saved in the folder `witnesses`, if one is given.
     """
-    from tensorproof.confirm.quick import QuickConfirm
     from tensorproof.preparing import Prepared
 
-    prepared = Prepared.of(model, **scan)
+    prepared = Prepared.of(model, example=example_inputs, **scan)
     confirming = None
     if confirm:
-        confirming = QuickConfirm(
-            prepared.proto,
+        confirming = prepared.quick_confirm(
             seed=seed,
             runs=runs,
             time_limit=budget,
             folder=None if witnesses is None else Path(witnesses),
-            data_folder=prepared.data_folder,
             progress=None if progress is None else lambda done: progress("confirm", done),
         )
     return prepared.checked(confirming, progress=progress)
 
 
 def find_witnesses(
-    model: str | Path | onnx.ModelProto,
+    model: Model,
+    example_inputs: Any = None,
     *,
     nodes: Sequence[str] = (),
     seed: int = 0,
@@ -91,32 +97,27 @@ def find_witnesses(
     search_progress: Callable[[str, int, float], None] | None = None,
     **scan: Unpack[ScanOptions],
 ) -> Report:
-    """Check an ONNX model, and search a failing input for every possible finding (of `nodes`: names or patterns).
+    """Check a model, and search a failing input for every possible finding (of `nodes`: names or patterns).
 
-    A finding is confirmed when its node failed in ONNX Runtime; its witness is made plain (`shrink`) and saved in the folder
-    `witnesses`, if one is given. What the search does not reach is looked at again by the refinements of the highest effort.
+    A finding is confirmed when its node failed in the model's own runtime; its witness is made plain (`shrink`) and saved in
+    the folder `witnesses`, if one is given. What the search does not reach is looked at again by the refinements of the highest effort.
 
     `evaluations` bounds the search of each finding, `budget` the seconds of all of them. `method` is `full`, or one of the
     baselines: `gradient` (one descent from one start), `random` (samples alone) and `uniform` (uniform samples alone). Without
     the extra `torch` samples are all.
     """
-    from tensorproof.confirm.full import FullConfirm
     from tensorproof.confirm.search import Budget, checked_method
     from tensorproof.preparing import Prepared
 
     chosen = checked_method(method)
-    prepared = Prepared.of(model, **scan)
-    confirming = FullConfirm(
-        prepared.proto,
-        seed=seed,
+    prepared = Prepared.of(model, example=example_inputs, **scan)
+    confirming = prepared.full_confirm(
+        budget=Budget(seed, evaluations, chosen),
         runs=33 if chosen == "full" else 0,
         time_limit=budget,
         folder=None if witnesses is None else Path(witnesses),
-        data_folder=prepared.data_folder,
         progress=None if progress is None else lambda done: progress("confirm", done),
         nodes=tuple(nodes),
-        is_hasty=True,
-        budget=Budget(seed, evaluations, chosen),
         shrink=shrink,
         search_progress=search_progress,
     )

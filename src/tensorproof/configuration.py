@@ -19,6 +19,8 @@ _KEYS = {
     "weights": str,
     "target": str,
     "precision": str,
+    "phase": str,
+    "inputs": dict,
     "effort": int,
     "tensors": str,
     "values": str,
@@ -39,6 +41,8 @@ class Configuration:
     weights: str | None = None
     target: str | None = None
     precision: str | None = None
+    phase: str | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict[str, str])
     effort: int | None = None
     tensors: str | None = None
     values: str | None = None
@@ -93,6 +97,8 @@ def _from_table(table: Mapping[str, Any], path: Path) -> Configuration:
         weights=table.get("weights"),
         target=table.get("target"),
         precision=table.get("precision"),
+        phase=table.get("phase"),
+        inputs={str(k): str(v) for k, v in table.get("inputs", {}).items()},
         effort=table.get("effort"),
         tensors=table.get("tensors"),
         values=table.get("values"),

@@ -39,7 +39,15 @@ Dimensions = Annotated[
 ]
 Weights = Annotated[str | None, typer.Option(help="fixed (as in the file), init, ranum, debar, or LOW:HIGH.", show_default="fixed")]
 Precision = Annotated[str | None, typer.Option(help="What if the model ran in float16, bfloat16, ...?")]
-TargetName = Annotated[str | None, typer.Option(help="The runtime whose arithmetic is assumed.", show_default="onnxruntime-cpu")]
+TargetName = Annotated[str | None, typer.Option(help="The runtime whose arithmetic is assumed.", show_default="the model's own")]
+PhaseName = Annotated[str | None, typer.Option(help="inference, or training: gradients, too.", show_default="inference")]
+InputOptions = Annotated[
+    list[str] | None,
+    typer.Option("--input", metavar="DECLARATION", help='Input of a program: "x=float32[N,3,32,32] in [0,1]". Repeatable.'),
+]
+StateFile = Annotated[
+    Path | None, typer.Option("--state", metavar="FILE", help="Trained weights of a program (.safetensors, .pt).")
+]
 Effort = Annotated[int | None, typer.Option(metavar="0..3", help="How far to refine what is not proven at once.", show_default="1")]
 Select = Annotated[list[str] | None, typer.Option(metavar="CODES", help="Only these rules, e.g. NUM1,NUM203.")]
 Ignore = Annotated[list[str] | None, typer.Option(metavar="CODES", help="Not these rules; NUM101[/decoder/*] ignores by node.")]
@@ -60,7 +68,9 @@ def common(
 
 @app.command()
 def check(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="ONNX files.", show_default=False)],
+    models: Annotated[
+        list[Path], typer.Argument(metavar="MODEL...", help="ONNX files, or PyTorch programs: module.py:name.", show_default=False)
+    ],
     ranges: RangeOptions = None,
     ranges_file: RangesFile = None,
     samples: Samples = None,
@@ -69,6 +79,9 @@ def check(
     precision: Precision = None,
     target: TargetName = None,
     effort: Effort = None,
+    phase: PhaseName = None,
+    inputs: InputOptions = None,
+    state: StateFile = None,
     tensors: Annotated[
         str | None, typer.Option(help="Cells of the first pass: smash, partition or expand.", show_default="partition")
     ] = None,
@@ -96,7 +109,7 @@ def check(
 
     options = CheckOptions(
         models=tuple(models),
-        scan=_scan(ranges, ranges_file, samples, dims, weights, precision, target, effort),
+        scan=_scan(ranges, ranges_file, samples, dims, weights, precision, target, effort, phase, inputs, state),
         tensors=tensors,
         values=values,
         cache=not no_cache,
@@ -119,7 +132,7 @@ def check(
 
 @app.command()
 def confirm(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.", show_default=False)],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file, or module.py:name.", show_default=False)],
     nodes: Annotated[
         list[str] | None, typer.Option("--node", metavar="NAME", help="Only findings at this node (or pattern). Repeatable.")
     ] = None,
@@ -131,6 +144,9 @@ def confirm(
     precision: Precision = None,
     target: TargetName = None,
     effort: Effort = None,
+    phase: PhaseName = None,
+    inputs: InputOptions = None,
+    state: StateFile = None,
     method: Annotated[str, typer.Option(help="full, gradient (one descent), random (samples) or uniform.")] = "full",
     evaluations: Annotated[int, typer.Option(metavar="N", help="Evaluations that the search of one finding may take.")] = 600,
     budget: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of all searches.")] = None,
@@ -158,7 +174,7 @@ def confirm(
     options = ConfirmOptions(
         model=model,
         nodes=tuple(nodes or ()),
-        scan=_scan(ranges, ranges_file, samples, dims, weights, precision, target, effort),
+        scan=_scan(ranges, ranges_file, samples, dims, weights, precision, target, effort, phase, inputs, state),
         method=method,
         evaluations=evaluations,
         budget=budget,
@@ -201,6 +217,9 @@ def fix(
     precision: Precision = None,
     target: TargetName = None,
     effort: Effort = None,
+    phase: PhaseName = None,
+    inputs: InputOptions = None,
+    state: StateFile = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the samples.", show_default="0")] = None,
     runs: Annotated[int, typer.Option(metavar="N", help="Points of the box that verify each repair.")] = 1000,
     witnesses: Annotated[Path, typer.Option(metavar="DIR", help="Where failing inputs are saved.")] = Path("tensorproof-witnesses"),
@@ -222,7 +241,7 @@ def fix(
         select=_split(select),
         ignore=_split(ignore),
         diff=diff,
-        scan=_scan(ranges, ranges_file, samples, dims, weights, precision, target, effort),
+        scan=_scan(ranges, ranges_file, samples, dims, weights, precision, target, effort, phase, inputs, state),
         seed=seed,
         runs=runs,
         witnesses=witnesses,
@@ -318,10 +337,25 @@ def _scan(
     precision: str | None,
     target: str | None,
     effort: int | None,
+    phase: str | None = None,
+    inputs: list[str] | None = None,
+    state: Path | None = None,
 ) -> ScanArguments:
     from tensorproof.cli.scanning import ScanArguments
 
-    return ScanArguments(tuple(ranges or ()), ranges_file, samples, tuple(dims or ()), weights, precision, target, effort)
+    return ScanArguments(
+        tuple(ranges or ()),
+        ranges_file,
+        samples,
+        tuple(dims or ()),
+        weights,
+        precision,
+        target,
+        effort,
+        phase,
+        tuple(inputs or ()),
+        state,
+    )
 
 
 def _split(options: list[str] | None) -> tuple[str, ...]:

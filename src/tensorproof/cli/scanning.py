@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tensorproof.assumptions import Domain, parse_dimension_option, parse_range_option, read_ranges_file
 from tensorproof.configuration import Configuration
+from tensorproof.errors import AssumptionError
 from tensorproof.preparing import ScanOptions
 
 
@@ -23,6 +24,9 @@ class ScanArguments:
     precision: str | None
     target: str | None
     effort: int | None
+    phase: str | None = None
+    inputs: tuple[str, ...] = ()
+    state: Path | None = None
 
     def options(self, configuration: Configuration, *, weights: str = "fixed") -> ScanOptions:
         """The options of the command line, then those of the configuration, then the defaults (`weights` is one)."""
@@ -31,14 +35,17 @@ class ScanArguments:
             dims=dict(configuration.dims) | dict(map(parse_dimension_option, self.dims)),
             weights=self.weights or configuration.weights or weights,
             samples=None if self.samples is None else str(self.samples),
-            target=self.target or configuration.target or "onnxruntime-cpu",
+            target=self.target or configuration.target,
             precision=self.precision or configuration.precision,
             effort=next((e for e in (self.effort, configuration.effort) if e is not None), 1),
+            phase=self.phase or configuration.phase or "inference",
+            inputs=dict(configuration.inputs) | dict(map(parse_input_option, self.inputs)),
+            state=None if self.state is None else str(self.state),
         )
 
     def words(self) -> Iterator[str]:
         """The options as they were typed, for a command that is to scan the same."""
-        for name, values in (("--range", self.ranges), ("--dim", self.dims)):
+        for name, values in (("--range", self.ranges), ("--dim", self.dims), ("--input", self.inputs)):
             for value in values:
                 yield from (name, value)
         single = {
@@ -48,10 +55,20 @@ class ScanArguments:
             "--precision": self.precision,
             "--target": self.target,
             "--effort": self.effort,
+            "--phase": self.phase,
+            "--state": self.state,
         }
         for name, value in single.items():
             if value is not None:
                 yield from (name, str(value))
+
+
+def parse_input_option(option: str) -> tuple[str, str]:
+    """`x=float32[N,3,32,32] in [0,1]`."""
+    name, equals, text = option.partition("=")
+    if not equals or not name.strip().isidentifier():
+        raise AssumptionError(f"--input {option!r}: write x=float32[N,3,32,32] in [0,1]")
+    return name.strip(), text.strip()
 
 
 def declared_domains(ranges: Sequence[str], ranges_file: Path | None, configuration: Configuration) -> dict[str, Domain]:

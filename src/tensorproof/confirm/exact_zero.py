@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from tensorproof.confirm.observer import Observer
+from tensorproof.confirm.observer import Observing
 from tensorproof.confirm.sampling import Point
 from tensorproof.formats import Array, of_dtype
 
@@ -27,7 +27,7 @@ _DECIMALS, _FRACTIONS = (0, 1, 2, 3), (0, 2, 4, 8)
 
 
 def exact_zeros(
-    observer: Observer, point: Point, gradients: Mapping[str, Array], boxes: Boxes, within: Within, seed: int
+    observer: Observing, point: Point, gradients: Mapping[str, Array], boxes: Boxes, within: Within, seed: int
 ) -> Iterator[Point]:
     """Candidates around a point; each is run by the caller before the next one is asked for."""
     numbers = {name: point[name].astype(np.float64) for name in boxes if name in point}
@@ -41,7 +41,7 @@ def exact_zeros(
 
 
 def _bisection(
-    observer: Observer, point: Point, numbers: Mapping[str, Array], gradients: Mapping[str, Array], within: Within
+    observer: Observing, point: Point, numbers: Mapping[str, Array], gradients: Mapping[str, Array], within: Within
 ) -> Iterator[Point]:
     square = sum(float((slope * slope).sum()) for slope in gradients.values())
     if not 0.0 < square < np.inf:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,26 @@ if TYPE_CHECKING:
 
 class CannotObserve(Exception):
     """No run can show whether the node failed; the message says why."""
+
+
+class Observing(Protocol):
+    """What a search asks of a runtime: to run a point, and to say whether the node of one finding failed."""
+
+    watch: Watch
+    #: What the last run showed, by name.
+    values: dict[str, npt.NDArray[Any]]
+
+    def fails(self, point: Mapping[str, npt.NDArray[Any]]) -> bool:
+        """Whether the node fails on this point."""
+        ...
+
+    def operand(self) -> npt.NDArray[np.float64] | None:
+        """The operand that the finding names, in the last run."""
+        ...
+
+    def note(self, point: Point) -> bool:
+        """Run a point, and keep it if it fails and none did before."""
+        ...
 
 
 class Observer:

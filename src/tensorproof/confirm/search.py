@@ -17,7 +17,7 @@ import numpy as np
 from tensorproof.assumptions import Domain
 from tensorproof.confirm.exact_zero import exact_zeros
 from tensorproof.confirm.objective import NOWHERE, Measured, Objective
-from tensorproof.confirm.observer import Observer
+from tensorproof.confirm.observer import Observing
 from tensorproof.confirm.observing import Domains
 from tensorproof.confirm.sampling import TACTICS, Point, into_format, points
 from tensorproof.errors import ConfigurationError
@@ -61,7 +61,7 @@ class Search:
 
     def __init__(
         self,
-        observer: Observer,
+        observer: Observing,
         domains: Domains,
         make_objective: Callable[[list[str]], Objective],
         budget: Budget,

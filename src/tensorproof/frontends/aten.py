@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 #: The version of the ONNX operators that programs are translated into.
 OPSET = 23
 
+#: The most elements of a tensor that is computed while a program is read.
+MOST_COMPUTED = 1 << 16
+
 #: The domain of operators that ONNX does not have.
 OWN = "tensorproof"
 
@@ -53,6 +56,10 @@ class Handle:
     format: Format | None
     shape: tuple[Dimension, ...] | None
     is_number: bool = False
+
+
+#: What makes the nodes of a sub-graph, from its inputs to its outputs.
+Build = Callable[[Sequence[Handle]], Sequence[Any]]
 
 
 class Emitter(Protocol):
@@ -78,8 +85,12 @@ class Emitter(Protocol):
         """The format of a value, where it is known."""
         ...
 
-    def body(self, name: str, argument: Any, inputs: Sequence[Handle]) -> Graph:
-        """A graph module that is an argument of a control-flow operator, as a sub-graph with inputs of its own."""
+    def body(self, name: str, inputs: Sequence[Handle], build: Build) -> Graph:
+        """A sub-graph with inputs of its own, which are as the given ones are; `build` makes its nodes and gives its outputs."""
+        ...
+
+    def inlined(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
+        """The nodes of a graph module in place, on the given values; gives what it returns."""
         ...
 
 
@@ -124,6 +135,22 @@ class AtenCall:
         found = self.arguments.get(name)
         return ABSENT if found is None else self.value(found, format)
 
+    def rank(self, name: str) -> int:
+        """The number of axes of a tensor argument."""
+        shape = self.handle(name).shape
+        if shape is None:
+            raise NotAnalysed(f"the shape of {name} of {self.name} is not known")
+        return len(shape)
+
+    def axis(self, name: str, rank: int) -> int:
+        """An argument that numbers one of so many axes, from the front."""
+        number = int(self[name])
+        return number + rank if number < 0 else number
+
+    def axes(self, name: str, rank: int) -> list[int]:
+        """The same for a list of them."""
+        return [int(number) + rank if number < 0 else int(number) for number in self[name]]
+
     def tensors(self, name: str, format: Format | None = None) -> list[int]:
         """A list of tensors."""
         return [ABSENT if item is None else self.value(item, format) for item in self.arguments[name]]
@@ -142,7 +169,7 @@ class AtenCall:
         arguments = [self.arguments[name] for name in names]
         format = self.result.format
         if format is None or format.kind == "bool":
-            format = _common([a for a in arguments if isinstance(a, Handle)], [a for a in arguments if not isinstance(a, Handle)])
+            format = common_format(*arguments)
         return [self.value(argument, format) for argument in arguments]
 
     def sizes(self, name: str) -> int:
@@ -203,9 +230,56 @@ class AtenCall:
             return number
         return self.emit("Cast", number, to=format.onnx_code, formats=(format,))
 
-    def body(self, name: str, inputs: Sequence[Handle]) -> Graph:
-        """A graph module among the arguments as a sub-graph."""
-        return self._emitter.body(name, self.arguments[name], inputs)
+    def moved(self, op: str, x: int, *operands: int, **attributes: Any) -> int:
+        """A node that arranges or picks elements of its first operand, whose format it keeps."""
+        return self.emit(op, x, *operands, formats=(self._emitter.format_of(x),), **attributes)
+
+    def shape_of(self, x: int) -> int:
+        """The sizes of a value as a one-dimensional tensor."""
+        return self.emit("Shape", x, formats=(INT64,))
+
+    def size(self, x: Handle, axis: int) -> int | Handle:
+        """The size of an axis: a number, or what computes it where it is not fixed."""
+        known = None if x.shape is None else x.shape[axis]
+        if isinstance(known, int):
+            return known
+        position = self.constant(np.array(axis, np.int64))
+        return Handle(self.emit("Gather", self.shape_of(x.number), position, axis=0, formats=(INT64,)), INT64, (), True)
+
+    def reshaped(self, x: int, sizes: Sequence[Any]) -> int:
+        """The elements of a value under another shape; a size is a number, -1 for what is left over, or computed."""
+        wanted = list(sizes)
+        computed = [axis for axis, size in enumerate(wanted) if isinstance(size, Handle)]
+        if len(computed) == 1 and -1 not in wanted and 0 not in wanted:
+            wanted[computed[0]] = -1
+        return self.moved("Reshape", x, self.integers(wanted), allowzero=1 if 0 in wanted else None)
+
+    def traced(self, sizes: Sequence[Any]) -> list[Any]:
+        """Sizes that a call asks for the result, by those that the trace found where they are fixed."""
+        shape = self.result.shape or (None,) * len(sizes)
+        return [asked if known is None else known for asked, known in zip(sizes, shape, strict=True)]
+
+    def body(self, name: str, inputs: Sequence[Handle], build: Build) -> Graph:
+        """A sub-graph; values around it can be read inside it."""
+        return self._emitter.body(name, inputs, build)
+
+    def inlined(self, name: str, inputs: Sequence[Any]) -> list[Any]:
+        """The nodes of a graph module among the arguments, in place; gives what it returns."""
+        return self._emitter.inlined(self.arguments[name], inputs)
+
+    def computed(self) -> int:
+        """What torch itself makes of the arguments, as a constant; for small results of arguments that are all known."""
+        import torch
+
+        shape = self.result.shape
+        if shape is None or not all(isinstance(size, int) for size in shape) or self.result.format is None:
+            raise NotAnalysed(f"the shape of what {self.name} makes is not fixed")
+        if math.prod(int(size or 0) for size in shape) > MOST_COMPUTED:
+            raise NotAnalysed(f"{self.name} makes more than {MOST_COMPUTED} elements")
+        known = {name: self[name] for name in self.arguments if name not in ("device", "layout", "pin_memory")}
+        name, _, overload = self.name.partition(".")
+        made: torch.Tensor = getattr(getattr(torch.ops.aten, name), overload)(**known)
+        return self._emitter.constant(array_of(made))
 
     def delegate(self, name: str, **arguments: Any) -> Any:
         """What another ATen operator would give for these arguments (all that its spelling asks for)."""
@@ -248,7 +322,7 @@ def _whole(item: Any) -> int:
     return int(item)
 
 
-def _common(tensors: Sequence[Handle], numbers: Sequence[Any]) -> Format:
+def common_format(*arguments: Any) -> Format:
     """The format that torch promotes operands to (`torch.result_type`)."""
     import torch
 
@@ -285,6 +359,22 @@ def format_of(dtype: torch.dtype) -> Format:
     if found is None:
         raise NotAnalysed(f"tensors of {dtype} are not modelled")
     return found
+
+
+def array_of(tensor: torch.Tensor) -> npt.NDArray[Any]:
+    """The numbers of a tensor, in its own format and, where numpy has that, its own memory."""
+    import ml_dtypes
+    import torch
+
+    tensor = tensor.detach().cpu()
+    if tensor.is_sparse or tensor.is_quantized:
+        tensor = tensor.dequantize() if tensor.is_quantized else tensor.to_dense()
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name == "bfloat16":
+        return tensor.contiguous().view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
+    if name.startswith("float8"):
+        return tensor.contiguous().view(torch.uint8).numpy().view(getattr(ml_dtypes, name))
+    return tensor.numpy()
 
 
 def into(array: npt.NDArray[Any], format: Format) -> npt.NDArray[Any]:

@@ -12,16 +12,16 @@ import logging
 import operator
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import ModelError, NotAnalysed
 from tensorproof.formats import BOOL, FLOAT64, INT64, Format, of_dtype
-from tensorproof.frontends.aten import OPSET, AtenCall, Handle, format_of
+from tensorproof.frontends.aten import OPSET, AtenCall, Build, Handle, array_of, format_of
 from tensorproof.frontends.user_frames import described_failure, user_line
 from tensorproof.graph import ABSENT, Dimension, Graph, Model, Node, SourceLine, Value
 from tensorproof.operators.table import spelling_of
@@ -62,6 +62,18 @@ _CHECKS = re.compile(
 _REGIONS = ("wrap_with_set_grad_enabled", "wrap_with_autocast", "hints_wrapper", "wrap", "tag_activation_checkpoint")
 
 
+#: Operators of torch whose arguments are graph modules, with the names of their parameters.
+_CONTROL_FLOW: dict[str, tuple[str, ...]] = {
+    "cond": ("pred", "true_fn", "false_fn", "operands"),
+    "while_loop": ("cond_fn", "body_fn", "carried_inputs", "additional_inputs"),
+    "scan": ("combine_fn", "init", "xs", "additional_inputs"),
+    "associative_scan": ("combine_fn", "xs", "additional_inputs"),
+    "map_impl": ("f", "xs", "pos_args"),
+}
+
+Calling: TypeAlias = "Callable[[Mapping[str, Tensor]], tuple[tuple[Any, ...], dict[str, Any]]]"
+
+
 @dataclass(slots=True)
 class TorchModel:
     """A program of torch as it was exported, with our graph of it.
@@ -78,10 +90,12 @@ class TorchModel:
     #: The example that the program was exported with, by the names of its inputs.
     example: dict[str, Tensor]
     #: Turns tensors by name into what the module is called with.
-    call: Callable[[Mapping[str, Tensor]], tuple[tuple[Any, ...], dict[str, Any]]]
+    call: Calling
     #: Sizes of symbolic dimensions in the example, and the dimensions of each input that the user named.
     sizes: dict[str, int]
     notes: list[str] = field(default_factory=list[str])
+    #: Whether the module runs the user's own lines, as opposed to code that torch generated.
+    has_lines: bool = True
 
 
 def exported(
@@ -147,7 +161,7 @@ def _by_parameter(module: torch.nn.Module, names: Sequence[str], shapes: dict[st
 
 
 @contextlib.contextmanager
-def exporting() -> Iterator[None]:
+def exporting() -> Generator[None]:
     """Export in silence, and without checks of values that only stop it.
 
     Distributions and a loss of torch check their arguments with Python's `if`, which no export can follow; the analysis looks
@@ -237,6 +251,7 @@ def translated(
     """The graph of an exported program."""
     translator = _Translator(program, name, dimensions or {})
     graph = translator.main_graph()
+    example, call = _calling(program)
     model = Model(
         name=name,
         graph=graph,
@@ -254,11 +269,28 @@ def translated(
         module,
         translator.origins,
         frozenset(translator.trainable),
-        translator.example,
-        translator.call,
+        example,
+        call,
         translator.sizes,
         translator.notes,
     )
+
+
+def _calling(program: ExportedProgram) -> tuple[dict[str, Tensor], Calling]:
+    """The example inputs by name, and what turns tensors by name into arguments of the module."""
+    import torch
+    from torch.utils import _pytree as pytree  # pyright: ignore[reportPrivateImportUsage]
+
+    given: Any = program.example_inputs or ((), {})
+    leaves, structure = pytree.tree_flatten(given)
+    names = [name if isinstance(name, str) else "" for name in program.graph_signature.user_inputs]
+
+    def call(tensors: Mapping[str, Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        replaced = [tensors.get(name, leaf) for name, leaf in zip(names, leaves)]
+        return pytree.tree_unflatten(replaced, structure)
+
+    example = {name: leaf for name, leaf in zip(names, leaves) if name and isinstance(leaf, torch.Tensor)}
+    return example, call
 
 
 def _producer() -> str:
@@ -279,10 +311,8 @@ class _Translator:
         self.weights: set[int] = set()
         self.trainable: set[int] = set()
         self.origins: dict[str, str] = {}
-        self.example: dict[str, Any] = {}
         self.sizes: dict[str, int] = {}
         self.notes: list[str] = []
-        self.call: Any = None
         self._nodes: list[Node] = []
         self._count = 0
         self._names: dict[str, int] = {}
@@ -347,9 +377,8 @@ class _Translator:
         env: dict[fx.Node, Any] = {}
         inputs: list[int] = []
         state = self.program.state_dict
-        constants = self.program.constants
+        constants: dict[str, Any] = self.program.constants
         placeholders = [node for node in self.program.graph.nodes if node.op == "placeholder"]
-        user_names = self._user_names(placeholders)
         for node in placeholders:
             if node.name in parameters or node.name in buffers:
                 target = parameters.get(node.name) or buffers[node.name]
@@ -360,7 +389,7 @@ class _Translator:
             elif isinstance(node.meta.get("val"), bool | int | float | str | None):
                 env[node] = node.meta.get("val")
             else:
-                env[node] = self._input(node, user_names.get(node.name, node.name))
+                env[node] = self._input(node)
                 inputs.append(env[node].number)
         self._nodes = []
         outputs = self._translate(self.program.graph, self.program.graph_module, env)
@@ -369,17 +398,13 @@ class _Translator:
             for spec in signature.output_specs
             if spec.kind.name in ("USER_OUTPUT", "LOSS_OUTPUT") and hasattr(spec.arg, "name")
         }
-        final = next(node for node in self.program.graph.nodes if node.op == "output").args[0]
+        final: Any = next(node for node in self.program.graph.nodes if node.op == "output").args[0]
         chosen = [
             value.number
             for node, value in zip(final, outputs)
             if isinstance(value, Handle) and getattr(node, "name", None) in wanted
         ]
         return Graph(self.name, self._nodes, tuple(inputs), tuple(dict.fromkeys(chosen)))
-
-    def _user_names(self, placeholders: Sequence[fx.Node]) -> dict[str, str]:
-        """Torch's placeholders for what the user passes, by the names that the arguments have."""
-        return {name: name for name in self.program.graph_signature.user_inputs if isinstance(name, str)}
 
     def _weight(self, target: str, tensor: Tensor, trainable: bool) -> Handle:
         array = array_of(tensor)
@@ -391,7 +416,8 @@ class _Translator:
                 self.trainable.add(number)
         return Handle(number, of_dtype(array.dtype), array.shape)
 
-    def _input(self, node: fx.Node, name: str) -> Handle:
+    def _input(self, node: fx.Node) -> Handle:
+        name = node.name
         handle = self._handle(ABSENT, node)
         given = self.dimensions.get(name, {})
         shape = list(handle.shape) if handle.shape is not None else None
@@ -461,8 +487,9 @@ class _Translator:
         if getattr(target, "_schema", None) is None:
             if name in _REGIONS:
                 return self._region(args, env)
-            if name in ("cond", "while_loop", "scan", "associative_scan", "map_impl"):
-                return self._spelled(node, f"higher_order.{name}", {"args": args, **kwargs}, env)
+            if name in _CONTROL_FLOW:
+                named = dict(zip(_CONTROL_FLOW[name], args))
+                return self._spelled(node, f"higher_order.{name}", {**named, **kwargs}, env)
             return self._on_numbers(node, name, args, env)
         full = str(target)
         arguments = _by_name(target, args, kwargs)
@@ -486,10 +513,11 @@ class _Translator:
         del self._nodes[start:]
         for number in range(values, len(self.values)):
             self.constants.pop(number, None)
+        self._shared = {key: number for key, number in self._shared.items() if number < values}
         operands = [handle.number for handle in _handles(list(arguments.values()))]
         formats = [handle.format for handle in results]
         namespace, _, overload = name.rpartition("::") if "::" in name else ("aten", "", name)
-        made = self.node(overload, namespace, operands, max(len(results), 1), {}, formats)
+        made: Any = self.node(overload, namespace, operands, max(len(results), 1), {}, formats)
         return self._named(node, made if len(made) > 1 else made[0], results, start)
 
     def _named(self, node: fx.Node, made: Any, results: Sequence[Handle], start: int) -> Any:
@@ -522,38 +550,39 @@ class _Translator:
         from torch import fx
 
         position = next(index for index, item in enumerate(args) if isinstance(item, fx.GraphModule))
-        return self._inlined(args[position], list(args[position + 1 :]))
+        return self.inlined(args[position], list(args[position + 1 :]))
 
-    def _inlined(self, body: fx.GraphModule, inputs: Sequence[Any]) -> list[Any]:
-        placeholders = [node for node in body.graph.nodes if node.op == "placeholder"]
-        before, self._prefix = self._prefix, f"{self._current}."
+    def inlined(self, module: fx.GraphModule, inputs: Sequence[Any]) -> list[Any]:
+        """The nodes of a graph module in place, on the given values; gives what it returns."""
+        placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+        state = self._source, self._module, self._current, self._prefix
+        self._prefix = f"{self._current}." if not self._prefix.startswith(f"{self._current}.") else self._prefix
         try:
-            return self._translate(body.graph, body, dict(zip(placeholders, inputs)))
+            return self._translate(module.graph, module, dict(zip(placeholders, inputs)))
         finally:
-            self._prefix = before
+            self._source, self._module, self._current, self._prefix = state
 
-    def body(self, name: str, argument: Any, inputs: Sequence[Handle]) -> Graph:
-        """A graph module as a sub-graph whose inputs are new values, as the given ones are."""
+    def body(self, name: str, inputs: Sequence[Handle], build: Build) -> Graph:
+        """A sub-graph whose inputs are new values, as the given ones are."""
         outer, self._nodes = self._nodes, []
-        before, self._prefix = self._prefix, f"{self._current}."
-        state = self._source, self._module, self._current
+        state = self._source, self._module, self._current, self._prefix
+        self._prefix = f"{self._current}.{name}."
         try:
-            placeholders = [node for node in argument.graph.nodes if node.op == "placeholder"]
             fresh = [
-                Handle(self.new_value(f"{self._prefix}{p.name}", h.format, h.shape), h.format, h.shape, h.is_number)
-                for p, h in zip(placeholders, inputs)
+                Handle(self.new_value(f"{self._prefix}input_{index}", h.format, h.shape), h.format, h.shape, h.is_number)
+                for index, h in enumerate(inputs)
             ]
-            outputs = self._translate(argument.graph, argument, dict(zip(placeholders, fresh)))
-            numbers = [self._output_of_body(value) for value in outputs]
-            return Graph(f"{self._prefix}{name}", self._nodes, tuple(h.number for h in fresh), tuple(numbers))
+            numbers = [self._output_of_body(value) for value in build(fresh)]
+            return Graph(self._prefix.rstrip("."), self._nodes, tuple(h.number for h in fresh), tuple(numbers))
         finally:
-            self._nodes, self._prefix = outer, before
-            self._source, self._module, self._current = state
+            self._nodes = outer
+            self._source, self._module, self._current, self._prefix = state
 
     def _output_of_body(self, value: Any) -> int:
         """The number of what a body returns: a value that it makes itself."""
         number = value.number if isinstance(value, Handle) else self.constant(np.asarray(value))
         (copied,) = self.node("Identity", "", (number,), 1, {}, (self.values[number].format,))
+        self.values[copied].shape = self.values[number].shape
         return copied
 
     def _size(self, node: fx.Node, arguments: Mapping[str, Any]) -> Any:
@@ -570,7 +599,8 @@ class _Translator:
         """Arithmetic of the program on sizes."""
         known = node.meta.get("val")
         if isinstance(known, bool | int | float) or not any(isinstance(item, Handle) for item in args):
-            return known if isinstance(known, bool | int | float) else node.target(*args)
+            function: Any = node.target
+            return known if isinstance(known, bool | int | float) else function(*args)
         op = _ON_NUMBERS.get(name)
         start = len(self._nodes)
         result = Handle(
@@ -599,22 +629,6 @@ class _Translator:
         return self.node("Cast", "", (item.number,), 1, {"to": wanted.onnx_code}, (wanted,))[0]
 
 
-def array_of(tensor: Tensor) -> npt.NDArray[Any]:
-    """The numbers of a tensor, in its own format and, where numpy has that, its own memory."""
-    import ml_dtypes
-    import torch
-
-    tensor = tensor.detach().cpu()
-    if tensor.is_sparse or tensor.is_quantized:
-        tensor = tensor.dequantize() if tensor.is_quantized else tensor.to_dense()
-    name = str(tensor.dtype).removeprefix("torch.")
-    if name == "bfloat16":
-        return tensor.contiguous().view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
-    if name.startswith("float8"):
-        return tensor.contiguous().view(torch.uint8).numpy().view(getattr(ml_dtypes, name))
-    return tensor.numpy()
-
-
 def _described(number: int, value: Any) -> Handle:
     """What the trace says about a value."""
     import torch
@@ -624,7 +638,8 @@ def _described(number: int, value: Any) -> Handle:
             format: Format | None = format_of(value.dtype)
         except NotAnalysed:
             format = None
-        return Handle(number, format, tuple(size if isinstance(size, int) else None for size in value.shape))
+        sizes: list[Any] = list(value.shape)
+        return Handle(number, format, tuple(size if isinstance(size, int) else None for size in sizes))
     if isinstance(value, bool | torch.SymBool):
         return Handle(number, BOOL, (), True)
     if isinstance(value, float | torch.SymFloat):

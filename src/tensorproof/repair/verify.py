@@ -101,7 +101,7 @@ def with_proto(prepared: Prepared, proto: onnx.ModelProto) -> Prepared:
         before = converted_before.get(graph.name_of(number))
         if before is not None and array.tobytes() == old.constants[before].tobytes():
             graph.conversions[number] = old.conversions[before]
-    return replace(prepared, proto=proto, graph=graph)
+    return replace(prepared, onnx_model=proto, graph=graph)
 
 
 def scanned(prepared: Prepared) -> list[Analysis]:
