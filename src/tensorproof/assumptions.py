@@ -395,6 +395,8 @@ def _indexed_size(model: Model, number: int) -> int | None:
 def _weight_domains(model: Model, mode: WeightMode, domains: Mapping[str, Domain]) -> dict[int, Domain]:
     """A domain for each weight that is a range: those named in the declarations, and all of them in architecture mode.
 
+    In the mode `init` a weight whose initialisation is known has the range of that.
+
     Only floating initialisers of more than one element count as weights there: exporters lift scalar constants of the
     program (an epsilon, a temperature) into initialisers, too.
     """
@@ -414,6 +416,8 @@ def _weight_domains(model: Model, mode: WeightMode, domains: Mapping[str, Domain
         if ends is None:
             continue
         low, high = formula(*ends)
+        if mode == "init" and number in model.initial_ranges:
+            low, high = model.initial_ranges[number]
         if number in variances:
             low, high = max(low, 0.0), max(high, 0.0)
         low, high = max(low, value.format.low), min(high, value.format.high)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy.typing as npt
 
@@ -63,6 +63,8 @@ class Node:
     attributes: dict[str, Any] = field(default_factory=dict[str, Any])
     source: SourceLine | None = None
     module: str = ""
+    #: Whether the node computes values or, in the graph of a training step, gradients; then its line is that of the value.
+    phase: Literal["forward", "backward"] = "forward"
 
     def subgraphs(self) -> Iterator[Graph]:
         for attribute in self.attributes.values():
@@ -113,6 +115,8 @@ class Model:
     conversions: dict[int, str] = field(default_factory=dict[int, str])
     #: Sizes of symbolic dimensions where nothing else is declared, by name: those that the program was traced with.
     default_sizes: dict[str, int] = field(default_factory=dict[str, int])
+    #: What weights may be when the model is built, by number, where its initialisation is known.
+    initial_ranges: dict[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]])
     #: What analyses found out about the model alone, by their own names. A model is not changed once it is analysed.
     memory: dict[str, Any] = field(default_factory=dict[str, Any], init=False, repr=False, compare=False)
 

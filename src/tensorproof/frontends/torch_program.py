@@ -7,6 +7,7 @@ Code runs here, and only here, because the user named it: the module file is imp
 from __future__ import annotations
 
 import contextlib
+import importlib.abc
 import importlib.util
 import inspect
 import sys
@@ -19,6 +20,7 @@ from tensorproof.assumptions import Domain
 from tensorproof.errors import AssumptionError, ConfigurationError, ModelError
 from tensorproof.frontends.input_declarations import InputDeclaration, about, declarations_in
 from tensorproof.frontends.torch_export import TorchModel, exported, input_names
+from tensorproof.frontends.torch_initialisation import observed_initialisation
 from tensorproof.frontends.user_frames import described_failure
 
 if TYPE_CHECKING:
@@ -34,16 +36,17 @@ class ProgramOptions:
     """How a program is to be traced.
 
     `example` is what the module is called with (a tensor, a tuple of arguments, or a dictionary of them by name), `inputs` are
-    declarations that win over those in the file, `state` is a file of trained weights, `precision` a dtype that the module and
-    its floating inputs are converted to.
+    declarations that win over those in the file, `state` is a file of trained weights, or the weights by name, `precision` a
+    dtype that the module and its floating inputs are converted to. `source` stands for the content of the user's file.
     """
 
     example: Any = None
     inputs: Sequence[InputDeclaration] = ()
     dims: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
-    state: str | None = None
+    state: str | Mapping[str, Tensor] | None = None
     training: bool = False
     precision: str | None = None
+    source: bytes | None = None
 
 
 @dataclass(slots=True)
@@ -59,6 +62,8 @@ class TorchProgram:
     kwargs: dict[str, Any]
     #: The dtype that the module was converted to, if it was.
     precision: str | None = None
+    #: How it was traced: the same options trace it again.
+    options: ProgramOptions = field(default_factory=ProgramOptions)
 
 
 def is_program(model: object) -> bool:
@@ -102,7 +107,7 @@ def _require_torch() -> None:
 def _from_file(path: Path, name: str, options: ProgramOptions) -> TorchProgram:
     if not path.is_file():
         raise ModelError(f"{path}: no such file")
-    module = imported(path)
+    module = imported(path, options.source)
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
@@ -114,11 +119,32 @@ def _from_file(path: Path, name: str, options: ProgramOptions) -> TorchProgram:
     return _traced(found, name, path, declared, options)
 
 
-def imported(path: Path) -> Any:
-    """The user's file as a module, its folder importable as it is when Python runs the file."""
+def module_name(path: Path) -> str:
+    """The name that the user's file has among the modules of Python."""
+    return f"tensorproof_program_{path.stem}"
+
+
+class _GivenSource(importlib.abc.SourceLoader):
+    """Loads a file from a content that is given, as if it were on the disk."""
+
+    def __init__(self, path: Path, source: bytes) -> None:
+        self._path = path
+        self._source = source
+
+    def get_filename(self, fullname: str) -> str:
+        return str(self._path)
+
+    def get_data(self, path: str) -> bytes:
+        if path != str(self._path):
+            raise OSError(f"{path}: only {self._path} is given")
+        return self._source
+
+
+def imported(path: Path, source: bytes | None = None) -> Any:
+    """The user's file as a module, its folder importable as it is when Python runs the file; `source` stands for its content."""
     path = path.resolve()
-    name = f"tensorproof_program_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    name = module_name(path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=None if source is None else _GivenSource(path, source))
     if spec is None or spec.loader is None:
         raise ModelError(f"{path}: is no Python file")
     module = importlib.util.module_from_spec(spec)
@@ -165,7 +191,9 @@ def _called(function: Callable[[], Any], path: Path | None, name: str) -> Any:
 def _traced(
     found: Any, name: str, path: Path | None, declared: Sequence[InputDeclaration], options: ProgramOptions
 ) -> TorchProgram:
-    module = _module_of(found, name, path)
+    with observed_initialisation() as initialisation:
+        module = _module_of(found, name, path)
+    initial = initialisation.of(module)
     _load_state(module, options.state)
     by_input = about(name, [*declared, *options.inputs])
     module.train(options.training)
@@ -173,15 +201,18 @@ def _traced(
     if options.precision is not None:
         module, args, kwargs = _converted(module, args, kwargs, options.precision)
     names = input_names(module, args, kwargs)
-    unknown = sorted(set(by_input) - set(names))
+    # A plain declaration in the file may speak of another function's input.
+    unknown = [d.name for d in (*declared, *options.inputs) if (d.owner == name or d in options.inputs) and d.name not in names]
     if unknown:
         raise AssumptionError(f"{name}: no input is named {unknown[0]!r}; inputs are {', '.join(names)}")
     dimensions = {key: by_input[key].symbolic() for key in names if key in by_input}
     label = name if path is None else f"{path}:{name}"
     with speaking_aside():
         traced = exported(module, args, kwargs, name=label, path=None if path is None else str(path), dimensions=dimensions)
+    numbers = {traced.model.name_of(number): number for number in traced.model.weights}
+    traced.model.initial_ranges.update({numbers[key]: ends for key, ends in initial.items() if key in numbers})
     domains = _domains(traced, by_input)
-    return TorchProgram(traced, domains, None if path is None else str(path), name, args, kwargs, options.precision)
+    return TorchProgram(traced, domains, None if path is None else str(path), name, args, kwargs, options.precision, options)
 
 
 def _module_of(found: Any, name: str, path: Path | None) -> torch.nn.Module:
@@ -231,18 +262,21 @@ def _function_module(function: Callable[..., Any]) -> torch.nn.Module:
     return Function()
 
 
-def _load_state(module: torch.nn.Module, state: str | None) -> None:
+def _load_state(module: torch.nn.Module, state: str | Mapping[str, Tensor] | None) -> None:
     if state is None:
         return
-    path = Path(state)
-    if not path.is_file():
-        raise ModelError(f"{path}: no such file")
-    tensors = read_state(path)
+    if isinstance(state, str):
+        path = Path(state)
+        if not path.is_file():
+            raise ModelError(f"{path}: no such file")
+        tensors, origin = read_state(path), str(path)
+    else:
+        tensors, origin = state, type(module).__name__
     try:
         module.load_state_dict(tensors)
     except RuntimeError as error:
         text = " ".join(str(error).split())
-        raise ModelError(f"{path}: its weights do not fit the module ({text[:200]})") from None
+        raise ModelError(f"{origin}: its weights do not fit the module ({text[:200]})") from None
 
 
 def read_state(path: Path) -> Mapping[str, Tensor]:
