@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from tensorproof.ranges.abstraction import FIRST_PASS, Abstraction
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf
 from tensorproof.ranges.costs import Costs
 from tensorproof.ranges.costs import current as current_costs
+from tensorproof.ranges.differentiable import NO_PATHS, differentiable_paths
 from tensorproof.ranges.flow import Flow, Roots
 from tensorproof.ranges.grid import Span
 from tensorproof.ranges.preparation import exact_constant, is_known, prepare
@@ -37,6 +38,9 @@ from tensorproof.targets import Target
 
 #: A trail shows at most this many steps, the nearest to the finding: they explain best.
 TRAIL_STEPS = 8
+
+#: What a model is checked for: `training` looks at derivatives, too.
+ModelPhase = Literal["inference", "training"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +67,22 @@ def analyse(
     effort: int = DEFAULT_EFFORT,
     abstraction: Abstraction = FIRST_PASS,
     progress: Callable[[str, int], None] | None = None,
+    phase: ModelPhase = "inference",
+    trainable: Collection[int] | None = None,
 ) -> Analysis:
     """Propagate ranges and collect what they prove. Nothing is executed.
 
-    The first pass has the precision of `abstraction`; `effort` says how far what still alarms is refined.
+    The first pass has the precision of `abstraction`; `effort` says how far what still alarms is refined. In the phase
+    `training` derivatives are looked at, too, on the paths from `trainable` values (by number; by default the floating weights,
+    or the floating inputs of a model without weights) to the outputs.
     """
     constants = ConstantRanges(model, assumptions)
     inputs = input_values(model, assumptions)
+    paths = differentiable_paths(model, trainable) if phase == "training" else NO_PATHS
     with patient_collector():
         prepare(model)
         ranged, proven_by = propagate_refined(
-            model, inputs, target, constants=constants, abstraction=abstraction, effort=effort, progress=progress
+            model, inputs, target, constants=constants, abstraction=abstraction, effort=effort, progress=progress, paths=paths
         )
         analysis = _Collector(ranged, assumptions, constants).collect()
     if not proven_by:
@@ -93,17 +102,31 @@ def check(
     confirm: Callable[[Model, Analysis], Iterable[Finding]] | None = None,
     progress: Callable[[str, int], None] | None = None,
     insist: bool = False,
+    phase: ModelPhase = "inference",
+    trainable: Collection[int] | None = None,
 ) -> Report:
     """Check one model under every declared combination of dimension sizes.
 
     `confirm` turns possible findings into confirmed ones where it can (`tensorproof.confirm.quick`); without it the report
-    is static. With `insist`, what it leaves possible is looked at again with the highest effort.
+    is static. With `insist`, what it leaves possible is looked at again with the highest effort. `phase` and `trainable` are
+    those of `analyse`.
     """
+
+    def analysed(assumptions: Assumptions, effort: int) -> Analysis:
+        return analyse(
+            model,
+            assumptions,
+            target,
+            effort=effort,
+            abstraction=abstraction,
+            progress=progress,
+            phase=phase,
+            trainable=trainable,
+        )
+
     started = time.perf_counter()
     combinations, remarks = resolve(model, declared)
-    analyses: list[Analysis] = []
-    for assumptions in combinations:
-        analyses.append(analyse(model, assumptions, target, effort=effort, abstraction=abstraction, progress=progress))
+    analyses = [analysed(assumptions, effort) for assumptions in combinations]
     scanned = time.perf_counter()
     found: list[tuple[Finding, ...]] = []
     for index, analysis in enumerate(analyses):
@@ -111,9 +134,7 @@ def check(
         if confirm is not None:
             findings = tuple(confirm(model, analysis))
         if insist and effort < EFFORTS[-1] and any(_is_open(finding) for finding in findings):
-            analyses[index] = stronger = analyse(
-                model, analysis.assumptions, target, effort=EFFORTS[-1], abstraction=abstraction, progress=progress
-            )
+            analyses[index] = stronger = analysed(analysis.assumptions, EFFORTS[-1])
             left = {(f.rule.code, f.node, f.operand) for f in stronger.findings}
             findings = tuple(f for f in findings if not _is_open(f) or (f.rule.code, f.node, f.operand) in left)
         found.append(findings)
@@ -304,6 +325,7 @@ class _Collector:
             message=_message(node, hazard, name, format),
             target=self.ranged.target.name,
             format="" if format is None else format.name,
+            phase=hazard.rule.phase,
             limit=limit,
             consequence_of=roots,
             location=_location(node),
@@ -406,7 +428,9 @@ def _limit(rule: Rule, format: Format | None) -> float | None:
     """What the operand is measured against: the largest number of the format for overflow, else the edge of the domain."""
     if rule.code.startswith("NUM2"):
         return None if format is None else format.high
-    return 1.0 if rule.name == "inverse-function-outside-domain" else 0.0 if rule.code.startswith("NUM1") else None
+    if rule.name in ("inverse-function-outside-domain", "infinite-derivative-at-edge"):
+        return 1.0
+    return 0.0 if rule.code.startswith("NUM1") or rule.name == "infinite-derivative-at-zero" else None
 
 
 def _message(node: Node, hazard: Hazard, operand: str, format: Format | None) -> str:
@@ -422,7 +446,7 @@ def _location(node: Node) -> Location | None:
         return None
     if node.source is None:
         return Location(module=node.module)
-    return Location(node.source.file, node.source.line, node.module or None)
+    return Location(node.source.file, node.source.line, node.module or None, node.source.column)
 
 
 def described(abstraction: Abstraction, effort: int, summaries: Mapping[int, Summary]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
-from tensorproof.rules.rule import Rule
+from tensorproof.rules.rule import Phase, Rule
 
 SCHEMA_VERSION = 1
 
@@ -18,8 +18,6 @@ class Verdict(StrEnum):
     CONFIRMED = "confirmed"
     POSSIBLE = "possible"
 
-
-Phase = Literal["forward", "backward"]
 
 #: Where the bad value of a confirmed finding is seen; None while it is not confirmed.
 Reaches = Literal["output", "loss", "gradient", "nowhere"]
@@ -32,6 +30,8 @@ class Location:
     file: str | None = None
     line: int | None = None
     module: str | None = None
+    #: Counted from 1; None where it is not known.
+    column: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,12 @@ class Finding:
         """The finding as in the JSON contract; numbers that JSON cannot hold become null or text."""
         location = None
         if self.location is not None:
-            location = {"file": self.location.file, "line": self.location.line, "module": self.location.module}
+            location = {
+                "file": self.location.file,
+                "line": self.location.line,
+                "column": self.location.column,
+                "module": self.location.module,
+            }
         return {
             "rule": self.rule.code,
             "name": self.rule.name,

@@ -49,13 +49,15 @@ OWN = "tensorproof"
 class Handle:
     """An argument that the graph computes: a tensor, or (`is_number`) a number of the program such as a size of an input.
 
-    `format` and `shape` are those of the program's own trace; a dimension that is not fixed is None.
+    `format` and `shape` are those of the program's own trace; a dimension that is not fixed is None. `is_row_major` says that
+    its elements fill its memory in row-major order.
     """
 
     number: int
     format: Format | None
     shape: tuple[Dimension, ...] | None
     is_number: bool = False
+    is_row_major: bool = False
 
 
 #: What makes the nodes of a sub-graph, from its inputs to its outputs.
@@ -259,6 +261,17 @@ class AtenCall:
         shape = self.result.shape or (None,) * len(sizes)
         return [asked if known is None else known for asked, known in zip(sizes, shape, strict=True)]
 
+    def result_sizes(self) -> int:
+        """The shape of a new tensor: the sizes that are given, or those of the tensor that it is like."""
+        if all(isinstance(size, int) for size in self.result.shape or ()):
+            return self.integers(self.result.shape or ())
+        return self.sizes("size") if "size" in self.arguments else self.shape_of(self.tensor("self"))
+
+    def zeros(self) -> int:
+        """Zeros in the shape of the result."""
+        zero = np.zeros(1, BY_NAME["float32"].dtype)
+        return self.emit("ConstantOfShape", self.result_sizes(), value=zero, formats=(BY_NAME["float32"],))
+
     def body(self, name: str, inputs: Sequence[Handle], build: Build) -> Graph:
         """A sub-graph; values around it can be read inside it."""
         return self._emitter.body(name, inputs, build)
@@ -326,6 +339,8 @@ def common_format(*arguments: Any) -> Format:
     """The format that torch promotes operands to (`torch.result_type`)."""
     import torch
 
+    tensors = [item for item in arguments if isinstance(item, Handle)]
+    numbers = [item for item in arguments if not isinstance(item, Handle)]
     found: torch.dtype | None = None
     # Tensors of no dimension and numbers only decide if they are of a higher kind (torch's type promotion).
     ranked = [

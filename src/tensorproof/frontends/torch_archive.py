@@ -52,9 +52,8 @@ def read_archive(path: Path, options: ProgramOptions) -> TorchProgram:
     program = _load(path)
     with exporting():
         program = decomposed(program, str(path))
-    traced = translated(program, program.module(check_guards=False), name=str(path), path=str(path))
     # The module of an archive is generated code: its lines are not the user's.
-    traced.has_lines = False
+    traced = translated(program, program.module(check_guards=False), name=str(path), path=str(path), has_lines=False)
     given: Any = program.example_inputs or ((), {})
     return TorchProgram(traced, {}, str(path), path.stem, *given)
 

@@ -207,9 +207,10 @@ def translated(
     name: str,
     path: str | None = None,
     dimensions: Mapping[str, Mapping[int, str]] | None = None,
+    has_lines: bool = True,
 ) -> TorchModel:
-    """The graph of an exported program."""
-    translator = Translator(AtenGraph.of(program), name, dimensions or {})
+    """The graph of an exported program. `has_lines` says whether `module` runs the user's own lines."""
+    translator = Translator(AtenGraph.of(program), name, dimensions or {}, is_live=has_lines)
     graph = translator.main_graph()
     example, call = _calling(program)
     model = Model(
@@ -233,6 +234,7 @@ def translated(
         call,
         translator.sizes,
         translator.notes,
+        has_lines,
     )
 
 

@@ -11,7 +11,7 @@ of the floating inputs of a program that has none. All sizes are those of the ex
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from tensorproof.frontends.torch_export import exporting
 from tensorproof.frontends.torch_translate import AtenGraph, Translator
 from tensorproof.frontends.user_frames import first_sentence, line_in
 from tensorproof.graph import Graph, Model
+from tensorproof.operators.table import spelling_of
 
 if TYPE_CHECKING:
     import torch
@@ -139,7 +140,18 @@ def _traced(module: fx.GraphModule, arguments: list[Any]) -> fx.GraphModule:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     with contextlib.ExitStack() as stack, preserve_node_meta(), sdpa_kernel(SDPBackend.MATH):
-        return aot_export_joint_with_descriptors(stack, module, tuple(arguments)).graph_module
+        return aot_export_joint_with_descriptors(
+            stack, module, tuple(arguments), decompositions=_decompositions()
+        ).graph_module
+
+
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    """What torch can take apart of what no block spells."""
+    import torch
+    from torch._decomp import decomposition_table  # pyright: ignore[reportPrivateImportUsage]
+
+    unspelled = lambda overload: isinstance(overload, torch._ops.OpOverload) and spelling_of(str(overload).removeprefix("aten.")) is None
+    return {overload: function for overload, function in decomposition_table.items() if unspelled(overload)}
 
 
 # -- translation ------------------------------------------------------------------------------------------------------

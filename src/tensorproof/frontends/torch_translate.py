@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import BOOL, FLOAT64, INT64, Format, of_dtype
 from tensorproof.frontends.aten import OPSET, AtenCall, Build, Handle, array_of, format_of
-from tensorproof.frontends.user_frames import user_line
+from tensorproof.frontends.user_frames import user_line, with_column
 from tensorproof.graph import ABSENT, Dimension, Graph, Node, SourceLine, Value
 from tensorproof.operators.table import spelling_of
 
@@ -100,8 +100,12 @@ class AtenGraph:
 class Translator:
     """The state of translating one program: value numbers, constants, and the node that is being translated."""
 
-    def __init__(self, program: AtenGraph, name: str, dimensions: Mapping[str, Mapping[int, str]]) -> None:
+    def __init__(
+        self, program: AtenGraph, name: str, dimensions: Mapping[str, Mapping[int, str]], *, is_live: bool = False
+    ) -> None:
         self.program = program
+        #: Whether the program was just traced from source, as opposed to read from a file that claims its lines.
+        self.is_live = is_live
         self.name = name
         self.dimensions = dimensions
         self.values: list[Value] = []
@@ -266,7 +270,7 @@ class Translator:
         kwargs = {key: self._argument(value, env) for key, value in node.kwargs.items()}
         if target is operator.getitem:
             return args[0][args[1]]
-        self._source, self._module = user_line(node), _module_path(node)
+        self._source, self._module = self._line_of(node), _module_path(node)
         self._current = f"{self._prefix}{node.name}"
         if CHECKS.search(str(target)):
             return None
@@ -284,6 +288,14 @@ class Translator:
         if spelled == "sym_size.int":
             return self._size(node, arguments)
         return self._spelled(node, spelled, arguments, env)
+
+    def _line_of(self, node: fx.Node) -> SourceLine | None:
+        """The user's line; with the column, if the program was traced from source that lies there now."""
+        line = user_line(node)
+        if line is None or not self.is_live:
+            return line
+        packet = getattr(node.target, "overloadpacket", None)
+        return with_column(line, str(getattr(packet, "__name__", node.target)))
 
     def _spelled(self, node: fx.Node, name: str, arguments: dict[str, Any], env: Mapping[fx.Node, Any]) -> Any:
         """The nodes that a spelling makes; one node of the program's own name where there is none."""

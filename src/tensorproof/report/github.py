@@ -40,6 +40,8 @@ def _finding(finding: Finding, report: Report, sources: SourceTree) -> str:
     found = sources.line(finding.location)
     if found is not None:
         properties = {"file": found[0], "line": str(found[1])}
+        if finding.location is not None and finding.location.column is not None:
+            properties["col"] = str(finding.location.column)
     else:
         properties = {"file": sources.model_file(report.model)}
     properties["title"] = f"{finding.rule.code} {finding.rule.name} ({finding.verdict})"

@@ -132,7 +132,10 @@ def _location(finding: Finding, report: Report, sources: SourceTree) -> Object:
         physical: Object = {"artifactLocation": _model_location(report, sources)}
     else:
         path, line = found
-        physical = {"artifactLocation": _relative_location(path), "region": {"startLine": line}}
+        region: Object = {"startLine": line}
+        if finding.location is not None and finding.location.column is not None:
+            region["startColumn"] = finding.location.column
+        physical = {"artifactLocation": _relative_location(path), "region": region}
     logical = [_logical(finding.node, "node")]
     if finding.location is not None and finding.location.module:
         logical.append(_logical(finding.location.module, "module"))
