@@ -11,6 +11,8 @@ import pytest
 #: Seconds that each area may take, over all workers, on two cores.
 BUDGETS = {
     "soundness": 500,
+    "own operators": 60,
+    "torch functions": 120,
     "containment": 800,
     "fuzz": 200,
     "robustness": 120,
@@ -18,6 +20,8 @@ BUDGETS = {
     "checking": 60,
     "confirm": 300,
     "meanings": 90,
+    "aten movement": 60,
+    "torch models": 120,
     "control flow": 120,
     "recurrent": 90,
     "refinement": 300,
@@ -33,12 +37,17 @@ BUDGETS = {
     "norms": 240,
     "precision": 300,
     "weights": 60,
+    "torch programs": 90,
     "idioms": 200,
     "idiom forms": 240,
     "zoo": 180,
     "system tests": 240,
     "low precision": 120,
     "repair": 400,
+    "watch": 60,
+    "backward rules": 60,
+    "aten layers": 90,
+    "torch corpus": 240,
 }
 
 # Tests leave nothing behind in the user's cache.
