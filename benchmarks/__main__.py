@@ -9,9 +9,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import importlib
 
-TABLES = ("speed", "memory", "scale", "float16", "abstractions")
+TABLES = ("speed", "memory", "scale", "float16", "abstractions", "watch")
 #: Tables that take longer, and are made when they are named.
-LONG_TABLES = ("unit_tests", "system_tests", "repairs", "fixes", "developers", "plans")
+LONG_TABLES = ("unit_tests", "system_tests", "repairs", "fixes", "developers", "plans", "torch_models")
 
 
 def main(names: list[str]) -> int:

@@ -36,9 +36,9 @@ def with_weights(proto: onnx.ModelProto, **weights: np.ndarray) -> onnx.ModelPro
 
 
 def guarded_logarithm(comparison: str) -> onnx.ModelProto:
-    """log(where(x > 0, x, 1)); with >= the zero comes through."""
-    body = constant("zero", 0.0) + constant("one", 1.0)
-    body += f"c = {comparison}(x, zero)\ns = Where(c, x, one)\ny = Log(s)"
+    """log(where(x > 0, 2 x, 1)); with >= the zero comes through."""
+    body = constant("zero", 0.0) + constant("one", 1.0) + constant("two", 2.0)
+    body += f"c = {comparison}(x, zero)\nt = Mul(x, two)\ns = Where(c, t, one)\ny = Log(s)"
     return model("(float[4,5] x) => (float[4,5] y)", body)
 
 

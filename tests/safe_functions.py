@@ -217,4 +217,12 @@ FUNCTIONS: dict[str, Case] = {
         idiom="cosine-similarity",
         constants=LAST,
     ),
+    "logarithm of a guarded operand": Case(
+        "(float[4,5] x) => (float[4,5] y)",
+        "c = Greater(x, low)\n s = Where(c, x, one)\n y = Log(s)" + number("low", 0.1) + number("one", 1.0),
+        "c = GreaterOrEqual(x, low)\n s = Where(c, x, one)\n y = Log(s)" + number("low", 0.0) + number("one", 1.0),
+        "NUM101",
+        ranges={"x": (-3.0, 3.0)},
+        idiom="guarded-choice",
+    ),
 }

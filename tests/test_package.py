@@ -59,6 +59,7 @@ def test_what_is_public() -> None:
         "find_witnesses",
         "fix",
         "plan",
+        "watch",
     }
     for name in tensorproof.__all__:
         assert getattr(tensorproof, name) is not None

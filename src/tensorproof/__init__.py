@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tensorproof.findings import Finding, Report, Verdict
     from tensorproof.low_precision.plan import plan_precision as plan
+    from tensorproof.observe.watching import watch
     from tensorproof.preparing import ScanOptions
     from tensorproof.repair.fixing import Fixed
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Finding", "Report", "Verdict", "__version__", "check", "find_system_tests", "find_witnesses", "fix", "plan"]
+__all__ = ["Finding", "Report", "Verdict", "__version__", "check", "find_system_tests", "find_witnesses", "fix", "plan", "watch"]
 
 
 def __getattr__(name: str) -> Any:
@@ -43,6 +44,10 @@ def __getattr__(name: str) -> Any:
         from tensorproof.low_precision.plan import plan_precision
 
         return plan_precision
+    if name == "watch":
+        from tensorproof.observe.watching import watch
+
+        return watch
     raise AttributeError(f"module 'tensorproof' has no attribute {name!r}")
 
 
@@ -186,20 +191,27 @@ def fix(
     progress: Callable[[str, str], None] | None = None,
     **scan: Unpack[ScanOptions],
 ) -> Fixed:
-    """Check an ONNX model, and find for every finding (of `nodes`: names or patterns) a repair that passes its verification.
+    """Check an ONNX model, or a PyTorch program (`module.py:name`), and repair it.
 
-    Repairs are tried in the order stable rewrite, guard of the operand, interval precondition on the inputs; `at` asks for
-    preconditions instead: on "inputs", "weights", "both", or on the results of nodes that are named. The model of the result
-    (`Fixed.proto`) has all safe repairs, and with `unsafe` those that change values, too. Each was verified by a scan of the
+    For every finding (of `nodes`: names or patterns) a repair is sought that passes its verification.
+
+    Repairs of an ONNX model are tried in the order stable rewrite, guard of the operand, interval precondition on the inputs;
+    `at` asks for preconditions instead: on "inputs", "weights", "both", or on the results of nodes that are named. The model of
+    the result (`Fixed.proto`) has all safe repairs, and with `unsafe` those that change values, too. Each was verified by a scan of the
     whole patched model, by the failing input, and by `runs` points of the box in ONNX Runtime. `select` and `ignore` are codes
     of rules, as on the command line.
+
+    Of a program the source is repaired, at the lines of its findings (`Fixed.source`); points are run in eager PyTorch.
     """
     from tensorproof.preparing import Prepared
     from tensorproof.repair.fixing import fixed
+    from tensorproof.repair.program import fixed_program
     from tensorproof.report.selection import parse_selection
 
-    return fixed(
-        Prepared.of(model, **scan),
+    prepared = Prepared.of(model, **scan)
+    repaired = fixed if prepared.program is None else fixed_program
+    return repaired(
+        prepared,
         nodes=nodes,
         at=at,
         unsafe=unsafe,

@@ -192,6 +192,18 @@ class Report:
     def confirmed(self) -> tuple[Finding, ...]:
         return tuple(f for f in self.findings if f.verdict is Verdict.CONFIRMED)
 
+    def __str__(self) -> str:
+        """What the terminal shows."""
+        from tensorproof.report import terminal
+
+        return terminal.render((self,))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from tensorproof.report import notebook
+
+        return notebook.render(self)
+
     def roots(self) -> tuple[Finding, ...]:
         """The findings that are defects of their own."""
         return tuple(f for f in self.findings if not f.consequence_of)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 from tensorproof import checking
 from tensorproof.assumptions import Declarations, domain_from_json
-from tensorproof.checking import Analysis
+from tensorproof.checking import ModelPhase
 from tensorproof.confirm.full import FullConfirm
 from tensorproof.confirm.quick import QuickConfirm
 from tensorproof.confirm.search import Budget
 from tensorproof.errors import ConfigurationError
-from tensorproof.findings import Finding, Report
+from tensorproof.findings import Report
 from tensorproof.frontends.input_declarations import InputDeclaration, parse_declaration
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.frontends.onnx_precision import converted, find_precision
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
     import onnx
 
     from tensorproof.confirm.torch_confirm import TorchConfirm
-
-#: What a confirmation is: possible findings in, the same with what runs have shown out.
-Confirming: TypeAlias = "Callable[[Model, Analysis], Sequence[Finding]]"
-
-PHASES = ("inference", "training")
 
 
 class ScanOptions(TypedDict, total=False):
@@ -81,7 +76,7 @@ class Prepared:
     precision: str | None
     effort: int
     path: str | None
-    phase: str = "inference"
+    phase: ModelPhase = "inference"
     onnx_model: onnx.ModelProto | None = None
     program: TorchProgram | None = None
     notes: tuple[str, ...] = field(default=())
@@ -110,8 +105,7 @@ class Prepared:
         runtime = None if target is None else find_target(target)
         abstraction = chosen(tensors, values)
         checked_effort(effort)
-        if phase not in PHASES:
-            raise ConfigurationError(f"phase {phase!r}: write {' or '.join(PHASES)}")
+        checked_phase = _phase(phase)
         weight_cache.use_cache(weight_cache.default_folder() if cache else None)
         sizes = {name: (size, size) if isinstance(size, int) else size for name, size in (dims or {}).items()}
         domains = {name: domain_from_json(value, name) for name, value in (ranges or {}).items()}
@@ -129,7 +123,7 @@ class Prepared:
                 precision,
                 effort,
                 program.path,
-                phase,
+                checked_phase,
                 program=program,
             )
         if inputs or state or example is not None:
@@ -145,7 +139,7 @@ class Prepared:
             precision,
             effort,
             path,
-            phase,
+            checked_phase,
             onnx_model=proto,
         )
 
@@ -246,6 +240,8 @@ class Prepared:
             confirm=confirming,
             progress=progress,
             insist=insist,
+            phase=self.phase,
+            trainable=None if self.program is None else self.program.traced.trainable or None,
         )
         weight_cache.save()
         if confirming is not None and confirming.notes:
@@ -270,6 +266,13 @@ def _parsed(inputs: Mapping[str, str]) -> list[InputDeclaration]:
         parse_declaration(f"{name} {text}" if text.startswith("in ") else f"{name} = {text}", f"input {name}")
         for name, text in inputs.items()
     ]
+
+
+def _phase(name: str) -> ModelPhase:
+    for phase in get_args(ModelPhase):
+        if phase == name:
+            return phase
+    raise ConfigurationError(f"phase {name!r}: write {' or '.join(get_args(ModelPhase))}")
 
 
 def _dtype(precision: str) -> str:

@@ -15,9 +15,10 @@ from tensorproof.cli.scanning import ScanArguments
 from tensorproof.configuration import Configuration, find_configuration
 from tensorproof.errors import ConfigurationError
 from tensorproof.findings import Finding, Report
+from tensorproof.frontends.torch_program import split_name
 from tensorproof.repair.fixing import Fixed
 from tensorproof.repair.graph_diff import graph_diff
-from tensorproof.repair.saving import check_target, save_model
+from tensorproof.repair.saving import check_target, save_model, save_source
 from tensorproof.repair.source_changes import source_diffs
 from tensorproof.report import find_format
 from tensorproof.report.source_lines import SourceTree
@@ -48,6 +49,12 @@ class FixOptions:
     fail_on: str | None
     source_root: Path | None
 
+    @property
+    def file(self) -> Path:
+        """The file that is read: the model, or, for `module.py:name`, the module."""
+        program = split_name(str(self.model))
+        return self.model if program is None else program[0]
+
 
 def run_fix(options: FixOptions) -> int:
     """Find repairs, show them, apply them if asked; exit 1 if what fails by `--fail-on` is left."""
@@ -56,9 +63,10 @@ def run_fix(options: FixOptions) -> int:
     fail_on = policy(options.fail_on, configuration)
     if options.runs < 1:
         raise ConfigurationError(f"--runs {options.runs}: write a number above 0")
-    target = options.model if options.in_place and options.apply is None else options.apply
+    file = options.file
+    target = file if options.in_place and options.apply is None else options.apply
     if target is not None:
-        check_target(options.model, target, in_place=options.in_place)
+        check_target(file, target, in_place=options.in_place)
     with shown_repairs(options.model.name) as progress:
         found = _found(options, configuration, progress)
     report = replace(found.report(), model=str(options.model))
@@ -67,9 +75,16 @@ def run_fix(options: FixOptions) -> int:
     else:
         put_out([_with_command(report, options)], options.format, options.output, options.source_root)
     if target is not None:
-        save_model(found.proto, options.model, target, in_place=options.in_place)
+        _save(found, file, target, in_place=options.in_place)
         print(_applied(found, target), file=sys.stderr)
     return 1 if found.left().fails(fail_on) else 0
+
+
+def _save(found: Fixed, file: Path, target: Path, *, in_place: bool) -> None:
+    if found.proto is not None:
+        save_model(found.proto, file, target, in_place=in_place)
+    elif found.change is not None:
+        save_source(found.change.after, target)
 
 
 def _found(options: FixOptions, configuration: Configuration, progress: Any) -> Fixed:
@@ -109,14 +124,19 @@ def _with_command(report: Report, options: FixOptions) -> Report:
         words = ["tensorproof", "fix", str(options.model), *options.scan.words(), "--node", finding.node]
         words += [] if options.at == "operand" else ["--at", options.at]
         words += [] if finding.fix["safe"] else ["--unsafe"]
-        command = shlex.join([*words, "--apply", "OUT.onnx"])
+        command = shlex.join([*words, "--apply", f"OUT{options.file.suffix}"])
         return replace(finding, fix={**finding.fix, "apply": command})
 
     return report.with_findings(tuple(map(complete, report.findings)))
 
 
 def _diff(found: Fixed, options: FixOptions) -> str:
-    """The change of the graph, and of the source lines that its nodes name."""
+    """The change of the source of a program; else that of the graph, and of the source lines that its nodes name."""
     sources = SourceTree(options.source_root or Path.cwd())
-    parts = [graph_diff(found.original, found.proto, options.model.name), *source_diffs(found.outcomes, sources)]
+    if found.change is not None:
+        parts = [found.change.diff(sources.model_file(str(options.file)))]
+    elif found.original is not None and found.proto is not None:
+        parts = [graph_diff(found.original, found.proto, options.model.name), *source_diffs(found.outcomes, sources)]
+    else:
+        parts = []
     return "".join(parts) or "no repair is applied: nothing changes\n"

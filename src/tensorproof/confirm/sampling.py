@@ -140,6 +140,26 @@ def _mask(rng: np.random.Generator, shape: tuple[int, ...], axis: int, tactic: s
     return np.maximum(numbers, _one_hot(rng, shape, axis))
 
 
+def alike(seed: int, domains: Mapping[str, tuple[Domain, tuple[int, ...], Format]], count: int) -> Iterator[Point]:
+    """Points in which inputs of one shape and format are equal: a prediction that is its target, two copies of a vector.
+
+    There is none where no two inputs are of one shape and format. Values are moved into the domain of each input.
+    """
+    kinds = [(shape, format) for domain, shape, format in domains.values() if domain.kind == "box" and format.kind != "string"]
+    if len(set(kinds)) == len(kinds):
+        return
+    for number in range(count):
+        rng = np.random.default_rng([seed, number])
+        drawn: dict[tuple[tuple[int, ...], Format], npt.NDArray[Any]] = {}
+        point: Point = {}
+        for name, (domain, shape, format) in domains.items():
+            array = sample(rng, domain, shape, format, "uniform")
+            if domain.kind == "box" and format.kind != "string":
+                array = np.asarray(into_format(drawn.setdefault((shape, format), array).astype(np.float64), domain, format))
+            point[name] = array
+        yield point
+
+
 def points(
     seed: int,
     domains: Mapping[str, tuple[Domain, tuple[int, ...], Format]],

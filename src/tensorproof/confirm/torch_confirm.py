@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorproof.checking import Analysis
+from tensorproof.confirm import witness
 from tensorproof.confirm.objective import Objective
 from tensorproof.confirm.observer import CannotObserve
 from tensorproof.confirm.observing import Scene, Watch, can_be_fed, legal_specials, look
-from tensorproof.confirm.sampling import Point, points
+from tensorproof.confirm.sampling import Point, alike, points
 from tensorproof.confirm.search import Budget, Search
 from tensorproof.confirm.shrink import Shrinker
 from tensorproof.confirm.torch_witness import save
@@ -32,6 +34,9 @@ from tensorproof.graph import ABSENT, Model, Node
 
 if TYPE_CHECKING:
     from tensorproof.frontends.torch_program import TorchProgram
+
+#: Points with inputs that are equal to one another, after those of the box.
+ALIKE_RUNS = 8
 
 #: Replays that go into making a witness plain.
 SHRINK_RUNS = 200
@@ -87,14 +92,17 @@ class TorchConfirm:
         legal = legal_specials(scene.model, scene.analysis)
         names = list(dict.fromkeys(name for watch in watches for name in watch.values()))
         refused = ""
-        for count, point in enumerate(points(self.seed, scene.domains, self.runs)):
+        sampled = chain(
+            points(self.seed, scene.domains, self.runs), alike(self.seed, scene.domains, ALIKE_RUNS if self.runs else 0)
+        )
+        for count, point in enumerate(sampled):
             if self._is_over:
                 self.notes.append("confirmation was cut short by the time limit")
                 return
             try:
                 values = runner.values(point, names)
             except ProgramFailed as failure:
-                refused = str(failure)
+                refused = "" if self._stopped(runner, watches, point) else str(failure)
                 continue
             for watch in watches:
                 failed = self._shows(watch, values, legal)
@@ -104,6 +112,15 @@ class TorchConfirm:
                 self.progress(count + 1)
         if refused:
             self.notes.append(f"some points were not run: {refused}")
+
+    @staticmethod
+    def _stopped(runner: ProgramRunner, watches: Sequence[Watch], point: Point) -> bool:
+        """Whether a finding expects the program to stop on this point: torch raises where integers are divided by zero."""
+        expecting = [watch for watch in watches if witness.SEEN_AT.get(watch.finding.rule.code) == "stop"]
+        for watch in expecting:
+            if watch.point is None:
+                _confirm(watch, runner, point)
+        return bool(expecting)
 
     @staticmethod
     def _shows(watch: Watch, values: Mapping[str, npt.NDArray[Any]], legal: Mapping[str, int]) -> bool:
@@ -176,6 +193,9 @@ class TorchObserver:
         try:
             self.values = self._runner.values(point, self.watch.values())
         except ProgramFailed as failure:
+            if failure.is_division_by_zero and _replayed(self.watch, self._runner, point) is not None:
+                self.watch.reaches = "output"
+                return True
             raise CannotObserve(f"not confirmed, the program stops: {failure}") from None
         failed = look(self.watch, self.values, self._legal)
         if self.watch.finding.phase == "forward" and not failed and not self.watch.in_body:
@@ -208,12 +228,13 @@ def _confirm(watch: Watch, runner: ProgramRunner, point: Point) -> None:
 def _replayed(watch: Watch, runner: ProgramRunner, point: Mapping[str, npt.NDArray[Any]]) -> Reaches | None:
     """Where the failure of the user's own module on a point is seen; None if it does not fail at the line of the finding."""
     is_backward = watch.finding.phase == "backward"
-    try:
-        shown: Gradients = runner.replayed(point, gradients=is_backward)
-    except ProgramFailed:
-        return None
     location = watch.finding.location
     line = None if location is None or location.line is None or not runner.has_lines else (location.file, location.line)
+    try:
+        shown: Gradients = runner.replayed(point, gradients=is_backward)
+    except ProgramFailed as failure:
+        expected = witness.SEEN_AT.get(watch.finding.rule.code) == "stop" and failure.is_division_by_zero
+        return "output" if expected and line in (None, failure.line) else None
     if not is_backward:
         if line not in shown.forward_lines if line is not None else not shown.has_forward_failure:
             return None

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tensorproof.confirm.witness import npz_bytes, slug
 from tensorproof.files import write_bytes, write_text
 from tensorproof.findings import Finding, Witness
-from tensorproof.frontends.torch_export import array_of
+from tensorproof.frontends.aten import array_of
 
 if TYPE_CHECKING:
     from tensorproof.frontends.torch_program import TorchProgram
@@ -63,6 +63,8 @@ PROGRAM = {program!a}
 NAME = {name!a}
 ARRAYS = {arrays!a}
 INPUTS = {inputs!a}
+#: What the program is called with: arguments by position and by name, each an input, a number or a container of them.
+CALL = {call!a}
 TRAINING = {training!a}
 DTYPE = {dtype!a}
 #: "forward": an operator fails. "backward": the outputs are finite, gradients are not.
@@ -84,8 +86,9 @@ def replay():
     if PHASE == "backward" and not leaves:
         leaves = [x.requires_grad_() for x in inputs.values() if x.is_floating_point()]
     torch.manual_seed(0)
+    args, kwargs = (built(part, inputs) for part in CALL)
     with torch.set_grad_enabled(PHASE == "backward"), FirstFailure() as first:
-        outputs = module(**inputs)
+        outputs = module(*args, **kwargs)
     floating = [x for x in torch.utils._pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor) and x.is_floating_point()]
     finite = all(bool(torch.isfinite(x).all()) for x in floating)
     if PHASE == "forward":
@@ -123,8 +126,20 @@ class Function(torch.nn.Module):
         super().__init__()
         self.function = function
 
-    def forward(self, **inputs):
-        return self.function(**inputs)
+    def forward(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
+def built(part, inputs):
+    """An argument from its description: a kind, and what it holds."""
+    kind, held = part
+    if kind == "input":
+        return inputs[held]
+    if kind == "dict":
+        return {{key: built(item, inputs) for key, item in held.items()}}
+    if kind in ("list", "tuple"):
+        return (list if kind == "list" else tuple)(built(item, inputs) for item in held)
+    return held
 
 
 def read():
@@ -204,6 +219,7 @@ def save(folder: Path, finding: Finding, point: Mapping[str, npt.NDArray[Any]], 
         name=program.name,
         arrays=arrays.name,
         inputs={key: "" if format is None else format.name for key, format in inputs.items()},
+        call=_described_call(program),
         training=traced.module.training,
         dtype=program.precision,
         phase=finding.phase,
@@ -227,6 +243,23 @@ def _program_file(folder: Path, name: str, program: TorchProgram) -> str:
     torch.export.save(program.traced.program, temporary)
     temporary.replace(file)
     return file.name
+
+
+def _described_call(program: TorchProgram) -> tuple[Any, Any]:
+    """The arguments of the program as a literal of Python: inputs by their names, containers and numbers as they are."""
+    names = {id(tensor): name for name, tensor in program.traced.example.items()}
+
+    def described(item: Any) -> tuple[str, Any]:
+        if id(item) in names:
+            return "input", names[id(item)]
+        if isinstance(item, dict):
+            return "dict", {key: described(value) for key, value in item.items()}
+        if isinstance(item, list | tuple):
+            return "list" if isinstance(item, list) else "tuple", [described(value) for value in item]
+        return "value", item if isinstance(item, bool | int | float | str | None) else None
+
+    args, kwargs = program.traced.call({})
+    return described(args), described(kwargs)
 
 
 def _plain(text: str) -> str:

@@ -14,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import TensorproofError
-from tensorproof.frontends.torch_export import TorchModel, array_of
+from tensorproof.execute.plain_control_flow import plain_control_flow
+from tensorproof.frontends.aten import array_of
+from tensorproof.frontends.torch_export import TorchModel
 from tensorproof.frontends.torch_program import speaking_aside
-from tensorproof.frontends.user_frames import described_failure
+from tensorproof.frontends.user_frames import described_failure, failing_line
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +31,13 @@ SEED = 0
 
 
 class ProgramFailed(TensorproofError):
-    """The program stops with an exception on this input."""
+    """The program stops with an exception on this input; `line` is the user's line that it came from."""
+
+    def __init__(self, name: str, error: Exception) -> None:
+        super().__init__(described_failure(name, "stops", error))
+        found = failing_line(error)
+        self.line = None if found is None else (found.file, found.line)
+        self.is_division_by_zero = "ZeroDivisionError" in f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +123,7 @@ class ProgramRunner:
                             found[n.name] = np.asarray(item)
                 return result
 
-        feeds = {name: self._tensor(name, array) for name, array in point.items()}
+        feeds = {name: self.tensor(name, array) for name, array in point.items()}
         torch.manual_seed(SEED)
         try:
             with torch.no_grad(), speaking_aside():
@@ -123,7 +131,7 @@ class ProgramRunner:
                 recorder = Recorder(self._traced.program.graph_module)
                 recorder.run(*(item.clone() if isinstance(item, torch.Tensor) else item for item in self._flat(feeds)))
         except Exception as error:
-            raise ProgramFailed(described_failure(self._model.name, "stops", error)) from None
+            raise ProgramFailed(self._model.name, error) from None
         return found
 
     def _flat(self, feeds: Mapping[str, Tensor]) -> list[Any]:
@@ -148,7 +156,8 @@ class ProgramRunner:
                 found.append(self._traced.example.get(name, node.meta.get("val")))
         return found
 
-    def _tensor(self, name: str, array: npt.NDArray[Any]) -> Tensor:
+    def tensor(self, name: str, array: npt.NDArray[Any]) -> Tensor:
+        """An array as the tensor that a value of the program is."""
         import torch
 
         number = self._numbers[name]
@@ -166,7 +175,7 @@ class ProgramRunner:
         from tensorproof.observe.values import is_finite
 
         module = self._traced.module
-        tensors = {name: self._tensor(name, array) for name, array in point.items()}
+        tensors = {name: self.tensor(name, array) for name, array in point.items()}
         given = {name: tensor for name, tensor in tensors.items() if self._numbers[name] in self._model.graph.inputs}
         weights = {name: tensor for name, tensor in tensors.items() if name not in given}
         if gradients:
@@ -191,10 +200,10 @@ class ProgramRunner:
 
         state = {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
         try:
-            with speaking_aside():
+            with plain_control_flow(), speaking_aside():
                 shown = observe(run, module=module)
         except Exception as error:
-            raise ProgramFailed(described_failure(self._model.name, "stops", error)) from None
+            raise ProgramFailed(self._model.name, error) from None
         finally:
             with torch.no_grad():
                 for name, buffer in module.named_buffers():

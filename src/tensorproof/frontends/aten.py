@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import BY_NAME, INT64, Format
+from tensorproof.frontends.conversion import Change, change_of
 from tensorproof.graph import ABSENT, Dimension, Graph
 from tensorproof.operators.table import spelling_of
 
@@ -79,8 +80,8 @@ class Emitter(Protocol):
         """Append a node; gives the numbers of its outputs."""
         ...
 
-    def constant(self, array: npt.NDArray[Any]) -> int:
-        """A constant of the program."""
+    def constant(self, array: npt.NDArray[Any], change: Change | None = None) -> int:
+        """A constant of the program; `change` says what its conversion to the format of the array did to it."""
         ...
 
     def format_of(self, number: int) -> Format | None:
@@ -163,7 +164,9 @@ class AtenCall:
             return self.cast(argument.number, format) if format is not None and argument.format is not format else argument.number
         if isinstance(argument, bool | int | float):
             chosen = format or self.result.format or BY_NAME["float32"]
-            return self.constant(np.asarray(argument), chosen)
+            number = np.asarray(argument)
+            rounded = into(number, chosen)
+            return self._emitter.constant(rounded, change_of(number, rounded) if chosen.is_float else None)
         raise NotAnalysed(f"an argument of {self.name} is {type(argument).__name__}")
 
     def promoted(self, *names: str) -> list[int]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from tensorproof.errors import ConfigurationError
 from tensorproof.formats import BY_NAME, FLOAT32, FLOAT64, Format
+from tensorproof.frontends.conversion import change_of
 from tensorproof.frontends.onnx_file import standard_domain
 from tensorproof.frontends.onnx_tensor import Tensors
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 SOURCES = (FLOAT32.onnx_code, FLOAT64.onnx_code)
 #: Attributes that name the type of a result.
 TYPE_ATTRIBUTES = ("to", "dtype")
-#: Elements that are compared at a time.
-_PIECE = 1 << 18
 _SCHEMA_NAMES = {"float32": "float", "float64": "double"}
 
 
@@ -127,23 +126,12 @@ class Conversion:
         array = self.tensors.array(tensor)
         with np.errstate(all="ignore"):
             new: Any = array.astype(self.format.dtype)
-        if _overflows(array, new):
-            self.changes[name] = "overflow"
-        elif array.size == 1 and bool((array != 0).all()) and bool((new == 0).all()):
-            self.changes[name] = "vanished"
+        change = change_of(array, new)
+        if change is not None:
+            self.changes[name] = change
         made = onnx.TensorProto(name=tensor.name, data_type=self.format.onnx_code, dims=array.shape)
         made.raw_data = new.tobytes()
         tensor.CopyFrom(made)
-
-
-def _overflows(before: Any, after: Any) -> bool:
-    """Whether a finite element became one that is not; large arrays are looked at in pieces."""
-    before, after = before.reshape(-1), after.reshape(-1)
-    for start in range(0, before.size, _PIECE):
-        old, new = before[start : start + _PIECE], after[start : start + _PIECE]
-        if bool((np.isfinite(old) & ~np.isfinite(new.astype(np.float64))).any()):
-            return True
-    return False
 
 
 class Formal(NamedTuple):

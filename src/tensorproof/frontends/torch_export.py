@@ -195,8 +195,9 @@ def _needs_decomposition(program: ExportedProgram) -> bool:
                 continue
             if schema.is_mutable and "batch_norm" not in schema.name and "num_batches_tracked" not in str(node.args):
                 return True
-            if str(node.target).startswith("aten.") and spelling_of(str(node.target).partition(".")[2]) is None:
-                return not CHECKS.search(str(node.target))
+            name = str(node.target)
+            if name.startswith("aten.") and spelling_of(name.partition(".")[2]) is None and not CHECKS.search(name):
+                return True
     return False
 
 
@@ -224,6 +225,7 @@ def translated(
         path=path,
     )
     model.default_sizes.update(translator.sizes)
+    model.conversions.update(translator.conversions)
     return TorchModel(
         model,
         program,

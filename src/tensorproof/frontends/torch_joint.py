@@ -24,7 +24,6 @@ from tensorproof.graph import Graph, Model
 from tensorproof.operators.table import spelling_of
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor, fx
     from torch.export import ExportedProgram
 
@@ -140,18 +139,15 @@ def _traced(module: fx.GraphModule, arguments: list[Any]) -> fx.GraphModule:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     with contextlib.ExitStack() as stack, preserve_node_meta(), sdpa_kernel(SDPBackend.MATH):
-        return aot_export_joint_with_descriptors(
-            stack, module, tuple(arguments), decompositions=_decompositions()
-        ).graph_module
+        return aot_export_joint_with_descriptors(stack, module, tuple(arguments), decompositions=_decompositions()).graph_module
 
 
 def _decompositions() -> dict[Any, Callable[..., Any]]:
     """What torch can take apart of what no block spells."""
-    import torch
     from torch._decomp import decomposition_table  # pyright: ignore[reportPrivateImportUsage]
 
-    unspelled = lambda overload: isinstance(overload, torch._ops.OpOverload) and spelling_of(str(overload).removeprefix("aten.")) is None
-    return {overload: function for overload, function in decomposition_table.items() if unspelled(overload)}
+    table: dict[Any, Callable[..., Any]] = {**decomposition_table}
+    return {overload: function for overload, function in table.items() if spelling_of(str(overload).removeprefix("aten.")) is None}
 
 
 # -- translation ------------------------------------------------------------------------------------------------------
@@ -180,7 +176,7 @@ def _translated(program: TorchProgram, exported: ExportedProgram, module: fx.Gra
         path=program.traced.model.path,
     )
     numbers = {value.name: number for number, value in enumerate(translator.values)}
-    gradients = {name: numbers[node] for name, node in wanted.items() if node in numbers}
+    gradients = {of: numbers[name] for of, name in wanted.items() if name in numbers}
     named = {node.name: partner.name for node, partner in partners.items()}
     by_node = {name: named[origin] for name, origin in translator.origins.items() if origin in named}
     return JointModel(model, gradients, by_node)
@@ -206,7 +202,7 @@ def _partners(graph: fx.Graph) -> dict[fx.Node, fx.Node]:
         if not _is_backward(node):
             # Several nodes of one number: the first is the operator itself, views and copies of its result follow.
             forward.setdefault(number, node)
-        elif node.meta.get("is_gradient_acc") or node.target is torch.ops.aten.add.Tensor and number not in forward:
+        elif node.meta.get("is_gradient_acc") or (node.target is torch.ops.aten.add.Tensor and number not in forward):
             terms = [partners[item] for item in node.all_input_nodes if item in partners]
             if terms:
                 partners[node] = terms[-1]
@@ -218,7 +214,7 @@ def _partners(graph: fx.Graph) -> dict[fx.Node, fx.Node]:
 def _described(
     program: TorchProgram, exported: ExportedProgram, module: fx.GraphModule, joint: fx.GraphModule
 ) -> tuple[AtenGraph, dict[str, str]]:
-    """The joint graph with what its placeholders stand for, and the nodes that give gradients, by what they are of."""
+    """The joint graph with what its placeholders stand for, and the names of gradients, by what they are of."""
     import torch
 
     names = [name if isinstance(name, str) else "" for name in exported.graph_signature.user_inputs]
@@ -241,12 +237,21 @@ def _described(
             inputs[node.name] = names[about.idx]
     output = next(node for node in joint.graph.nodes if node.op == "output")
     values: Any = output.args[0]
-    wanted: dict[str, str] = {}
+    wanted: dict[str, fx.Node] = {}
     for value, about in zip(values, output.meta["desc"]):
         of = getattr(about, "grad_of", None)
         if of is not None and value is not None:
-            wanted[getattr(of, "target", None) or names[of.idx]] = value.name
-    return AtenGraph(joint, weights, constants, set(wanted.values()), inputs), wanted
+            wanted[getattr(of, "target", None) or names[of.idx]] = value
+    outputs = {node.name for node in wanted.values()}
+    return AtenGraph(joint, weights, constants, outputs, inputs), {name: _value_name(node) for name, node in wanted.items()}
+
+
+def _value_name(node: fx.Node) -> str:
+    """The name that our graph has for the result of a node."""
+    if getattr(node.target, "__name__", "") != "getitem":
+        return node.name
+    source: Any = node.args[0]
+    return source.name if node.args[1] == 0 else f"{source.name}.{node.args[1]}"
 
 
 def _mark(graph: Graph, origins: Mapping[str, str], backward: set[str]) -> None:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from tensorproof.assumptions import Domain
 from tensorproof.errors import AssumptionError, ConfigurationError, ModelError
+from tensorproof.frontends.aten import array_of
+from tensorproof.frontends.conversion import change_of
 from tensorproof.frontends.input_declarations import InputDeclaration, about, declarations_in
 from tensorproof.frontends.torch_export import TorchModel, exported, input_names
 from tensorproof.frontends.torch_initialisation import observed_initialisation
@@ -198,6 +200,7 @@ def _traced(
     by_input = about(name, [*declared, *options.inputs])
     module.train(options.training)
     args, kwargs = _arguments(module, name, by_input, options)
+    original = module
     if options.precision is not None:
         module, args, kwargs = _converted(module, args, kwargs, options.precision)
     names = input_names(module, args, kwargs)
@@ -211,6 +214,8 @@ def _traced(
         traced = exported(module, args, kwargs, name=label, path=None if path is None else str(path), dimensions=dimensions)
     numbers = {traced.model.name_of(number): number for number in traced.model.weights}
     traced.model.initial_ranges.update({numbers[key]: ends for key, ends in initial.items() if key in numbers})
+    if options.precision is not None:
+        _note_conversions(traced, original)
     domains = _domains(traced, by_input)
     return TorchProgram(traced, domains, None if path is None else str(path), name, args, kwargs, options.precision, options)
 
@@ -363,6 +368,17 @@ def _converted(
 
     module = copy.deepcopy(module).to(dtype)
     return module, pytree.tree_map(convert, args), pytree.tree_map(convert, kwargs)
+
+
+def _note_conversions(traced: TorchModel, original: torch.nn.Module) -> None:
+    """Remember which weights and buffers of the module became infinite or zero in the format that it was converted to."""
+    model = traced.model
+    before = {**dict(original.named_parameters()), **dict(original.named_buffers())}
+    for number, array in model.constants.items():
+        tensor = before.get(model.name_of(number))
+        change = None if tensor is None else change_of(array_of(tensor), array)
+        if change is not None:
+            model.conversions[number] = change
 
 
 def _domains(traced: TorchModel, declared: Mapping[str, InputDeclaration]) -> dict[str, Domain]:

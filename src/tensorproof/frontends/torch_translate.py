@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import BOOL, FLOAT64, INT64, Format, of_dtype
 from tensorproof.frontends.aten import OPSET, AtenCall, Build, Handle, array_of, format_of
+from tensorproof.frontends.conversion import Change
 from tensorproof.frontends.user_frames import user_line, with_column
 from tensorproof.graph import ABSENT, Dimension, Graph, Node, SourceLine, Value
 from tensorproof.operators.table import spelling_of
@@ -110,6 +111,7 @@ class Translator:
         self.dimensions = dimensions
         self.values: list[Value] = []
         self.constants: dict[int, npt.NDArray[Any]] = {}
+        self.conversions: dict[int, str] = {}
         self.weights: set[int] = set()
         self.trainable: set[int] = set()
         self.origins: dict[str, str] = {}
@@ -133,12 +135,15 @@ class Translator:
         self.values.append(Value(name, format, shape))
         return len(self.values) - 1
 
-    def constant(self, array: npt.NDArray[Any]) -> int:
-        key = repr((array.shape, array.dtype.str, array.dtype.name)).encode() + array.tobytes() if array.size <= 16 else b""
+    def constant(self, array: npt.NDArray[Any], change: Change | None = None) -> int:
+        is_shared = array.size <= 16 and change is None
+        key = repr((array.shape, array.dtype.str, array.dtype.name)).encode() + array.tobytes() if is_shared else b""
         if key and key in self._shared:
             return self._shared[key]
         number = self.new_value(f"constant_{len(self.constants)}", of_dtype(array.dtype), array.shape)
         self.constants[number] = array
+        if change is not None:
+            self.conversions[number] = change
         if key:
             self._shared[key] = number
         return number
@@ -272,12 +277,12 @@ class Translator:
             return args[0][args[1]]
         self._source, self._module = self._line_of(node), _module_path(node)
         self._current = f"{self._prefix}{node.name}"
+        name = getattr(target, "__name__", str(target))
+        if name in REGIONS:
+            return self._region(args, env)
         if CHECKS.search(str(target)):
             return None
-        name = getattr(target, "__name__", str(target))
         if getattr(target, "_schema", None) is None:
-            if name in REGIONS:
-                return self._region(args, env)
             if name in _CONTROL_FLOW:
                 named = dict(zip(_CONTROL_FLOW[name], args))
                 return self._spelled(node, f"higher_order.{name}", {**named, **kwargs}, env)
@@ -312,6 +317,7 @@ class Translator:
         del self._nodes[start:]
         for number in range(values, len(self.values)):
             self.constants.pop(number, None)
+            self.conversions.pop(number, None)
         self._shared = {key: number for key, number in self._shared.items() if number < values}
         operands = [handle.number for handle in _handles(list(arguments.values()))]
         formats = [handle.format for handle in results]

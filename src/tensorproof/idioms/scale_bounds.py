@@ -59,9 +59,8 @@ def margin(call: Call, operator: str, format: Format) -> tuple[float, float]:
     u, eta = format.unit_roundoff, least(call, format)
     entry = find_operator("", operator)
     ulps, absolute = (0.5, 0.0) if entry is None else (max(entry.error.ulps, 0.5), entry.error.absolute)
-    extra = call.target.function_errors.get(operator)
-    if extra is not None:
-        ulps, absolute = ulps + extra.ulps, absolute + extra.absolute
+    extra = call.target.function_error(operator, format)
+    ulps, absolute = ulps + extra.ulps, absolute + extra.absolute
     return 2.0 * ulps * u * _SLACK, absolute + (ulps + 1.0) * eta
 
 

@@ -23,7 +23,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tensorproof.findings import Phase
-from tensorproof.observe.internals import Autograd, innermost_mode
+from tensorproof.observe.internals import Autograd
 from tensorproof.observe.memory import Memory, Reason, Why
 from tensorproof.observe.overloads import Overload
 from tensorproof.observe.places import Mark, Place, is_recomputation, mark
@@ -146,6 +146,7 @@ class EagerObserver:
         self.operators = 0
         #: Whether the number that the last backward pass began at was finite; None if there was no such pass.
         self.is_loss_finite: bool | None = None
+        self._called_from: Mark | None = None
         self._modules: dict[int, str] = {}
         if module is not None:
             self._modules = {id(part): name for name, part in module.named_modules()}
@@ -184,10 +185,13 @@ class EagerObserver:
         self.is_loss_finite = None
         self._suspects.clear()
 
-    @property
-    def is_innermost(self) -> bool:
-        """Whether no other dispatch mode was entered after this one: only then can it be left."""
-        return innermost_mode() is self._mode
+    def run_as_called(self, place: Mark, function: Callable[..., Any], *args: Any) -> Any:
+        """Run a function as if it was called from a place: that is the line of operators which no line of the user's called."""
+        before, self._called_from = self._called_from, place
+        try:
+            return function(*args)
+        finally:
+            self._called_from = before
 
     # -- every operator: this is what observation costs -----------------------------------------------------------------
 
@@ -237,7 +241,9 @@ class EagerObserver:
     def _note_origin(self, number: int, overload: Overload, frame: FrameType | None) -> None:
         """Remember which operator and which line the newest autograd node belongs to: it is made just before the operator runs."""
         if self._autograd.backward_pass() == -1 or is_recomputation(frame):
-            self._origins[number] = _Origin(overload.name, mark(self._modules, frame), self._autograd.saves_plainly())
+            self._origins[number] = _Origin(
+                overload.name, mark(self._modules, frame, self._called_from), self._autograd.saves_plainly()
+            )
             return
         # Part of the graph of a second derivative: it belongs to where the first one belongs to.
         node = self._autograd.current_node()
@@ -280,9 +286,10 @@ class EagerObserver:
         if not is_consequence and uses_special and not any(result.nans for result in results):
             self._memory.note(observable, Why.PURPOSE)
             return
-        self._memory.note(observable, Why.FAILURE)
+        is_given = is_consequence and all(reason.why in (Why.GIVEN, Why.PURPOSE) for reason in reasons)
+        self._memory.note(observable, Why.GIVEN if is_given else Why.FAILURE)
         if not is_consequence:
-            noted = mark(self._modules, frame)
+            noted = mark(self._modules, frame, self._called_from)
             name = call.overload.name
             failure = Failure("forward", name, name, noted.place(), operands, results, device, uses_special=uses_special)
             self._keep((name, noted), failure)
@@ -310,9 +317,13 @@ class EagerObserver:
     ) -> None:
         """Look at the gradients of a node when it is done, because formulas mask what is not finite.
 
-        A node that was given a gradient that is not finite, whichever operator of its formula takes it, did nothing wrong.
+        A node that was given a gradient that is not finite, whichever operator of its formula takes it, did nothing wrong, and
+        neither did one whose saved values come from parameters or arguments that were not finite.
         """
-        is_excused = any(reason.why is Why.GRADIENT and reason.maker is not node for reason in reasons)
+        is_excused = any(
+            reason.why in (Why.GIVEN, Why.UNINITIALISED) or (reason.why is Why.GRADIENT and reason.maker is not node)
+            for reason in reasons
+        )
         known = next((suspect for suspect in self._suspects if suspect.node is node), None)
         if known is not None:
             known.is_excused |= is_excused

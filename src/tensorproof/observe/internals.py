@@ -33,11 +33,6 @@ class Autograd:
         return self._hooks(False) is None
 
 
-def innermost_mode() -> object:
-    """The dispatch mode that was entered last."""
-    return import_module("torch.utils._python_dispatch")._get_current_dispatch_mode()
-
-
 def is_plain(tensor: Any) -> bool:
     """Whether a tensor's class leaves operators to PyTorch: one that does not is a stand-in, as for a distributed tensor."""
     return type(tensor).__torch_dispatch__ is _torch()._C._disabled_torch_dispatch_impl
@@ -51,3 +46,36 @@ def memory_identity(tensor: Any) -> int:
 def memory_reference(tensor: Any) -> Any:
     """A weak reference that keeps the identity of memory from being used again; `expired` says that the memory is gone."""
     return import_module("torch.multiprocessing.reductions").StorageWeakRef(tensor.untyped_storage())
+
+
+def changes(tensor: Any) -> int:
+    """How often a tensor was changed in place; tensors of inference mode do not count that."""
+    return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def buffers_held_by(module: Any) -> dict[str, Any]:
+    """The dictionary in which a module holds its own buffers; some may be None."""
+    return module._buffers
+
+
+@cache
+def _overrides() -> Any:
+    return import_module("torch.overrides")
+
+
+@cache
+def _device_context() -> type:
+    return import_module("torch.utils._device").DeviceContext
+
+
+def can_listen() -> bool:
+    """Whether a function mode may be entered: the user would leave it instead of a mode that the user entered before.
+
+    The mode of a default device is no hindrance: it looks for itself on the stack when it is left.
+    """
+    return all(isinstance(mode, _device_context()) for mode in _overrides()._get_current_function_mode_stack())
+
+
+def innermost_function_mode() -> object:
+    """The function mode that was entered last; None if there is none."""
+    return _overrides()._get_current_function_mode()

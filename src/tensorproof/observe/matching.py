@@ -124,8 +124,12 @@ def to_finding(failure: Failure, reaches: Reaches | None, consequence_of: Sequen
         reached=seen,
         reaches=reaches,
         consequence_of=tuple(consequence_of),
-        location=Location(failure.place.file, failure.place.line, failure.place.module or None),
+        location=_location(failure.place),
     )
+
+
+def _location(place: Place) -> Location:
+    return Location(place.file, place.line, place.module or None, None if place.column is None else place.column + 1)
 
 
 def node_name(failure: Failure) -> str:

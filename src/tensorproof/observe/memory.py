@@ -20,6 +20,8 @@ class Why(Enum):
 
     PURPOSE = auto()
     FAILURE = auto()
+    #: A parameter or an argument was not finite from the beginning.
+    GIVEN = auto()
     UNINITIALISED = auto()
     GRADIENT = auto()
 

@@ -49,6 +49,7 @@ class Mark(NamedTuple):
 
 class _Kind(Enum):
     OWN = auto()
+    BOUNDARY = auto()
     MODULE_CALL = auto()
     RECOMPUTATION = auto()
     ENGINE = auto()
@@ -57,14 +58,21 @@ class _Kind(Enum):
     USER = auto()
 
 
-def mark(modules: Mapping[int, str], frame: FrameType | None) -> Mark:
-    """Where the program is. `modules` gives the path of a module by its `id`; none is looked for if it is empty."""
+def mark(modules: Mapping[int, str], frame: FrameType | None, called_from: Mark | None = None) -> Mark:
+    """Where the program is. `modules` gives the path of a module by its `id`; none is looked for if it is empty.
+
+    What `run_as_called` runs was called from the place `called_from`, not from where the stack says.
+    """
     module: str | None = None
     found: tuple[CodeType, int] | None = None
     is_user = False
     while frame is not None:
         code = frame.f_code
         kind = _kind(code)
+        if kind is _Kind.BOUNDARY and called_from is not None:
+            if not is_user and called_from.code is not None:
+                found = (called_from.code, called_from.instruction)
+            break
         if kind is _Kind.MODULE_CALL:
             if module is None and modules:
                 module = modules.get(id(frame.f_locals.get("self")))
@@ -88,11 +96,20 @@ def is_recomputation(frame: FrameType | None) -> bool:
     return False
 
 
+def frames_to_user(frame: FrameType | None) -> int:
+    """How many frames out the user's code is: the `stacklevel` of a warning that is given in `frame`."""
+    level = 1
+    while frame is not None and frame.f_back is not None and _kind(frame.f_code) is not _Kind.USER:
+        frame = frame.f_back
+        level += 1
+    return level
+
+
 @cache
 def _kind(code: CodeType) -> _Kind:
     file = code.co_filename
     if file.startswith(_folder_of("tensorproof")):
-        return _Kind.OWN
+        return _Kind.BOUNDARY if code.co_name == "run_as_called" else _Kind.OWN
     if file.startswith(_folder_of("torch")):
         if code.co_name == "_call_impl":
             return _Kind.MODULE_CALL

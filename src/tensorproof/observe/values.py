@@ -82,11 +82,22 @@ def is_finite(tensor: torch.Tensor) -> bool:
     return math.isfinite(elements.sum(dtype=torch.float32).item()) or bool(torch.isfinite(elements).all())
 
 
-def flag(tensor: torch.Tensor) -> torch.Tensor:
-    """One number, not looked at yet, that is not finite if an element is not; it may overflow for finite elements, too."""
+@cache
+def totalling() -> Callable[[torch.Tensor], torch.Tensor | None]:
+    """A function that gives the sum of a tensor, not looked at yet; None if the tensor has no floating elements to look at.
+
+    The sum is not finite if an element is not; it may overflow for finite elements, too.
+    """
     import torch
 
-    return _elements(tensor).sum(dtype=torch.float32)
+    plain = (torch.float32, torch.float64, torch.bfloat16)
+
+    def total(tensor: torch.Tensor) -> torch.Tensor | None:
+        if type(tensor) is torch.Tensor and tensor.dtype in plain and tensor.layout is torch.strided and not tensor.is_meta:
+            return (tensor.detach() if tensor.requires_grad else tensor).sum()
+        return _elements(tensor).sum(dtype=torch.float32) if is_observable(tensor) else None
+
+    return total
 
 
 def describe(name: str, tensor: torch.Tensor) -> Operand:
@@ -94,10 +105,14 @@ def describe(name: str, tensor: torch.Tensor) -> Operand:
     import torch
 
     elements = _elements(tensor)
-    finite = elements[torch.isfinite(elements)]
-    low, high = (float(end) for end in torch.aminmax(finite)) if finite.numel() else (math.nan, math.nan)
-    nans = int(torch.isnan(elements).sum())
-    infinities = int(torch.isinf(elements).sum())
+    low, high, nans, infinities = math.nan, math.nan, 0, 0
+    if elements.numel():
+        low, high = (end.item() for end in torch.aminmax(elements))
+    if elements.numel() and not math.isfinite(high - low):
+        finite = elements[torch.isfinite(elements)]
+        low, high = (end.item() for end in torch.aminmax(finite)) if finite.numel() else (math.nan, math.nan)
+        nans = int(torch.isnan(elements).sum())
+        infinities = int(torch.isinf(elements).sum())
     return Operand(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), low, high, nans, infinities)
 
 

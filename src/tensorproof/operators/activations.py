@@ -8,12 +8,13 @@ keep their codomain. Attributes are float32 numbers, which a runtime may round t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import FLOAT32, Array, Format
+from tensorproof.formats import BOOL, FLOAT32, Array, Format
+from tensorproof.graph import ABSENT
 from tensorproof.operators.table import CORRECT, FAITHFUL, Call, Error, Mask, operator
 from tensorproof.ranges import relations
 from tensorproof.ranges.affine import Form
@@ -26,6 +27,7 @@ from tensorproof.targets import ONNXRUNTIME_CPU
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 #: The block adds the error of its steps itself; the engine only rounds the ends outward into the format.
 PADDED = Error(0.0)
@@ -76,6 +78,9 @@ def relu(op: Call, x: Range) -> Range:
     return or_zero(x, monotone(x, lambda v: np.maximum(v, 0.0)))
 
 
+relu.aten("relu")
+
+
 @relu.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return run.passing(run.torch.relu(x), run.torch.where(x > 0, x, LEAK * x))
@@ -96,6 +101,22 @@ def leaky_relu(op: Call, x: Range) -> Range:
 
 def _slope_below_zero(op: Call | Run) -> float:
     return op.attribute("alpha", float(np.float32(0.01)))
+
+
+@leaky_relu.aten("leaky_relu")
+def _(call: AtenCall) -> int:
+    format = call.result.format
+    return call.emit("LeakyRelu", call.tensor("self", format), alpha=float(call["negative_slope"]), formats=(format,))
+
+
+@leaky_relu.aten("rrelu")
+def _(call: AtenCall) -> int:
+    """At inference the slope is the middle of its bounds; in training it is random."""
+    if call["training"]:
+        raise NotAnalysed("rrelu in training draws a slope for every element")
+    format = call.result.format
+    slope = (float(call["lower"]) + float(call["upper"])) / 2
+    return call.emit("LeakyRelu", call.tensor("self", format), alpha=slope, formats=(format,))
 
 
 @leaky_relu.meaning
@@ -129,6 +150,22 @@ def prelu(op: Call, x: Range, slope: Range) -> Range:
     return result.join(aligned.result(x.format, low, high, sx & np.uint8(POSITIVE_INFINITY)))
 
 
+@prelu.aten("prelu")
+def _(call: AtenCall) -> int:
+    """One slope, or one for each channel, which is axis 1."""
+    format, rank = call.result.format, call.rank("self")
+    slope = call.tensor("weight", format)
+    if call.rank("weight") == 1 and rank > 2:
+        slope = call.reshaped(slope, [-1, *(1,) * (rank - 2)])
+    return call.emit("PRelu", call.tensor("self", format), slope, formats=(format,))
+
+
+@prelu.aten("_prelu_kernel")
+def _(call: AtenCall) -> int:
+    format = call.result.format
+    return call.emit("PRelu", call.tensor("self", format), call.tensor("weight", format), formats=(format,))
+
+
 @prelu.meaning
 def _(run: Run, x: Tensor, slope: Tensor) -> Tensor:
     return run.torch.where(x < 0, slope * x, x)
@@ -145,6 +182,16 @@ def thresholded_relu(op: Call, x: Range) -> Range:
     first, last = sorted((alpha, rounded(alpha, x.format)))
     above = exact(number_after(first, x.format), np.inf, _identity)
     return or_zero(x, pieces(x, exact(-np.inf, last, _zero), above))
+
+
+@thresholded_relu.aten("threshold")
+def _(call: AtenCall) -> int:
+    format = call.result.format
+    x = call.tensor("self", format)
+    if call["value"] == 0:
+        return call.emit("ThresholdedRelu", x, alpha=float(call["threshold"]), formats=(format,))
+    above = call.emit("Greater", x, call.value(call["threshold"], format), formats=(BOOL,))
+    return call.emit("Where", above, x, call.value(call["value"], format), formats=(format,))
 
 
 @thresholded_relu.meaning
@@ -180,6 +227,18 @@ def shrink(op: Call, x: Range) -> Range:
 def _shrinkage(op: Call | Run) -> tuple[float, float]:
     """The bias and the threshold of Shrink."""
     return op.attribute("bias", 0.0), op.attribute("lambd", 0.5)
+
+
+@shrink.aten("softshrink")
+def _(call: AtenCall) -> int:
+    format, threshold = call.result.format, float(call["lambd"])
+    return call.emit("Shrink", call.tensor("self", format), bias=threshold, lambd=threshold, formats=(format,))
+
+
+@shrink.aten("hardshrink")
+def _(call: AtenCall) -> int:
+    format = call.result.format
+    return call.emit("Shrink", call.tensor("self", format), bias=0.0, lambd=float(call["lambd"]), formats=(format,))
 
 
 @shrink.meaning
@@ -218,6 +277,49 @@ def clip(op: Call, x: Range, low: Range | None = None, high: Range | None = None
             here = (result.special & infinity) != 0
             lows = np.where(here, np.minimum(result.low, end), result.low)
             result = result.replace(lows, np.where(here, np.maximum(result.high, end), result.high), result.special)
+    return result
+
+
+@clip.aten("clamp", "clip")
+def _(call: AtenCall) -> int:
+    return clamped(call, call.arguments["min"], call.arguments["max"])
+
+
+@clip.aten("clamp_min")
+def _(call: AtenCall) -> int:
+    return clamped(call, call.arguments["min"], None)
+
+
+@clip.aten("clamp_max")
+def _(call: AtenCall) -> int:
+    return clamped(call, None, call.arguments["max"])
+
+
+@clip.aten("hardtanh")
+def _(call: AtenCall) -> int:
+    return clamped(call, call.arguments["min_val"], call.arguments["max_val"])
+
+
+@clip.aten("relu6")
+def _(call: AtenCall) -> int:
+    return clamped(call, 0.0, 6.0)
+
+
+def clamped(call: AtenCall, low: Any, high: Any) -> int:
+    """The argument `self` between two numbers, of which either may be None."""
+    format = call.result.format
+    ends = [ABSENT if end is None else call.value(end, format) for end in (low, high)]
+    return call.emit("Clip", call.tensor("self", format), *ends, formats=(format,))
+
+
+@clip.aten("clamp.Tensor", "clip.Tensor", "clamp_min.Tensor", "clamp_max.Tensor")
+def _(call: AtenCall) -> int:
+    """The bounds are tensors, and `max` wins where they cross."""
+    format = call.result.format
+    result = call.tensor("self", format)
+    for name, op in (("min", "Max"), ("max", "Min")):
+        if call.is_given(name):
+            result = call.emit(op, result, call.tensor(name, format), formats=(format,))
     return result
 
 
@@ -276,6 +378,12 @@ def _ramp(op: Call | Run) -> tuple[float, float]:
     return op.attribute("alpha", float(np.float32(0.2))), op.attribute("beta", 0.5)
 
 
+@hard_sigmoid.aten("hardsigmoid")
+def _(call: AtenCall) -> int:
+    format = call.result.format
+    return call.emit("HardSigmoid", call.tensor("self", format), alpha=1.0 / 6.0, beta=0.5, formats=(format,))
+
+
 @hard_sigmoid.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     alpha, beta = _ramp(run)
@@ -290,6 +398,15 @@ def _(run: Run, x: Tensor) -> Tensor:
 def elu(op: Call, x: Range) -> Range:
     """Identity above zero; alpha (exp(x) - 1) below, never beyond -alpha."""
     return pieces(x, _exponential_part(op, x.format, op.attribute("alpha", 1.0)), exact(0.0, np.inf, _identity))
+
+
+@elu.aten("elu")
+def _(call: AtenCall) -> int:
+    """scale max(x, 0) + scale alpha (exp(input_scale x) - 1) below zero: the last two are 1 in all but Selu and Celu."""
+    if call["scale"] != 1 or call["input_scale"] != 1:
+        raise NotAnalysed("elu with scales")
+    format = call.result.format
+    return call.emit("Elu", call.tensor("self", format), alpha=float(call["alpha"]), formats=(format,))
 
 
 @elu.meaning
@@ -327,6 +444,14 @@ def _self_normalising(op: Call | Run) -> tuple[float, float]:
     return alpha, op.attribute("gamma", float(np.float32(1.0507009873554804934)))
 
 
+@selu.aten("selu")
+def _(call: AtenCall) -> int:
+    format = call.result.format
+    # The numbers of torch's own kernel, which are those of the standard before it rounds them to float32.
+    alpha, gamma = 1.6732632423543772848, 1.0507009873554804934
+    return call.emit("Selu", call.tensor("self", format), alpha=alpha, gamma=gamma, formats=(format,))
+
+
 @selu.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     alpha, gamma = _self_normalising(run)
@@ -342,6 +467,12 @@ def celu(op: Call, x: Range) -> Range:
     # The function body of Celu-12 computes alpha * (x / alpha) above zero.
     relative = 0.0 if alpha == 1.0 else 3.5 * x.format.unit_roundoff
     return pieces(x, _exponential_part(op, x.format, alpha, alpha), within(0.0, np.inf, _identity, relative=relative))
+
+
+@celu.aten("celu")
+def _(call: AtenCall) -> int:
+    format = call.result.format
+    return call.emit("Celu", call.tensor("self", format), alpha=float(call["alpha"]), formats=(format,))
 
 
 @celu.meaning
@@ -381,6 +512,9 @@ def sigmoid(op: Call, x: Range) -> Range:
         return value - error, np.minimum(value + error, 1.0)
 
     return pieces(x, Piece(-np.inf, 0.0, below_zero), Piece(0.0, np.inf, above_zero))
+
+
+sigmoid.aten("sigmoid", "special_expit")
 
 
 @sigmoid.meaning

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorproof.formats import Array, Format
+from tensorproof.formats import BOOL, FLOAT32, Array, Format
+from tensorproof.frontends.aten import Handle, into
 from tensorproof.operators.table import CORRECT, RESULT, UNDEFINED, Call, Mask, operator
 from tensorproof.ranges import relations
 from tensorproof.ranges.affine import Form
@@ -17,12 +18,15 @@ from tensorproof.ranges.pieces import or_zero
 from tensorproof.ranges.range import INFINITIES, NAN, SPECIALS, Range, align
 from tensorproof.rules.absorbed_constant import ABSORBED_CONSTANT
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
+from tensorproof.rules.derivative_overflow import DERIVATIVE_OVERFLOW
 from tensorproof.rules.division_by_zero import DIVISION_BY_ZERO
 from tensorproof.rules.integer_division_by_zero import INTEGER_DIVISION_BY_ZERO
 from tensorproof.rules.modulo_by_zero import MODULO_BY_ZERO
+from tensorproof.targets import TORCH_CPU
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 
 @operator("Add", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
@@ -30,6 +34,64 @@ def add(op: Call, a: Range, b: Range) -> Range:
     """Increasing in both operands."""
     a, b = _as_intervals(op, a, b)
     return binary(a, b, increasing(np.add), np.add)
+
+
+@add.aten("add.Tensor", "add.Scalar")
+def _(call: AtenCall) -> int:
+    return _spelled_sum(call, "Add", "self", "other")
+
+
+@add.aten("addcdiv")
+def _(call: AtenCall) -> int:
+    """self + value tensor1 / tensor2."""
+
+    def build(format: Format | None, x: int, first: int, second: int) -> int:
+        quotient = call.emit("Div", _scaled(call, first, call["value"], format), second, formats=(format,))
+        return call.emit("Add", x, quotient, formats=(format,))
+
+    return fused(call, build, "self", "tensor1", "tensor2")
+
+
+def fused(call: AtenCall, build: Callable[..., int], *names: str) -> int:
+    """Several steps that torch rounds to the result's format only at the end: 16-bit operands are computed in float32."""
+    format = call.result.format
+    wide = FLOAT32 if format is not None and format.is_float and format.bits < 32 else format
+    made = build(wide, *(call.value(call.arguments[name], wide) for name in names))
+    return made if format is None else call.cast(made, format)
+
+
+def _scaling(call: AtenCall, op: str) -> int:
+    """A product or quotient; one of a 16-bit tensor by a number that its format does not hold is computed in float32.
+
+    Torch rounds numbers to the format of a tensor that they are added to, and not those that it is multiplied with or divided by
+    (`binary_kernel_reduced_floating_vec_opmath_support` in ATen/native/cpu/BinaryOpsKernel.cpp).
+    """
+    format = call.result.format
+    number = call.arguments["other"]
+    is_number = not isinstance(number, Handle) or (number.shape == () and number.format is not format)
+    if format is None or not format.is_float or format.bits > 16 or not is_number or _holds(format, number):
+        return call.emit(op, *call.promoted("self", "other"), formats=(format,))
+    return fused(call, lambda wide, *operands: call.emit(op, *operands, formats=(wide,)), "self", "other")
+
+
+def _holds(format: Format, number: Any) -> bool:
+    return isinstance(number, bool | int | float) and float(into(np.asarray(number), format)) == number
+
+
+def _scaled(call: AtenCall, x: int, factor: Any, format: Format | None) -> int:
+    return x if factor == 1 else call.emit("Mul", x, call.value(factor, format), formats=(format,))
+
+
+def _spelled_sum(call: AtenCall, op: str, first: str, second: str) -> int:
+    """first + alpha second, or their difference; truth values are added as "or"."""
+    format = call.result.format
+    if format is BOOL:
+        return call.emit("Or", *(call.tensor(name, BOOL) for name in (first, second)), formats=(BOOL,))
+    alpha = call.get("alpha", 1)
+    a, b = call.promoted(first, second)
+    if format is None or not format.is_float or alpha == 1:
+        return call.emit(op, a, _scaled(call, b, alpha, format), formats=(format,))
+    return call.own("ScaledSum", a, b, factor=float(alpha) if op == "Add" else -float(alpha), formats=(format,))
 
 
 @add.meaning
@@ -46,6 +108,16 @@ def sub(op: Call, a: Range, b: Range) -> Range:
 
     a, b = _as_intervals(op, a, b)
     return binary(a, b, kernel, np.subtract)
+
+
+@sub.aten("sub.Tensor", "sub.Scalar", "subtract.Tensor", "subtract.Scalar")
+def _(call: AtenCall) -> int:
+    return _spelled_sum(call, "Sub", "self", "other")
+
+
+@sub.aten("rsub.Tensor", "rsub.Scalar")
+def _(call: AtenCall) -> int:
+    return _spelled_sum(call, "Sub", "other", "self")
 
 
 @sub.meaning
@@ -170,6 +242,19 @@ def mul(op: Call, a: Range, b: Range) -> Range:
     return binary(a, b, corners(product), np.multiply)
 
 
+@mul.aten("mul.Tensor", "mul.Scalar", "multiply.Tensor", "multiply.Scalar")
+def _(call: AtenCall) -> int:
+    return (
+        call.emit("And", *call.promoted("self", "other"), formats=(BOOL,)) if call.result.format is BOOL else _scaling(call, "Mul")
+    )
+
+
+@mul.aten("square")
+def _(call: AtenCall) -> int:
+    x = call.tensor("self", call.result.format)
+    return call.emit("Mul", x, x, formats=(call.result.format,))
+
+
 @mul.meaning
 def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
     return a * b
@@ -187,6 +272,22 @@ def div(op: Call, a: Range, b: Range) -> Range:
         return binary(a, b, _integer_quotient, _truncated)
     tiny = b.format.smallest_subnormal
     return binary(a, b, quotient_away_from(tiny), np.divide)
+
+
+@div.aten("div.Tensor", "div.Scalar", "divide.Tensor", "divide.Scalar", "true_divide.Tensor", "true_divide.Scalar")
+def _(call: AtenCall) -> int:
+    return _scaling(call, "Div")
+
+
+@div.aten("div.Tensor_mode", "div.Scalar_mode", "divide.Tensor_mode", "divide.Scalar_mode")
+def _(call: AtenCall) -> int:
+    format, mode = call.result.format, call["rounding_mode"]
+    operands = call.promoted("self", "other")
+    if mode == "floor":
+        return call.own("FloorDivide", *operands, formats=(format,))
+    quotient = call.emit("Div", *operands, formats=(format,))
+    # Integers are divided towards zero already.
+    return quotient if mode is None or format is None or format.is_integer else call.own("Trunc", quotient, formats=(format,))
 
 
 @div.meaning
@@ -209,6 +310,32 @@ def _(op: Call, a: Range, b: Range) -> Mask:
 @div.hazard(INTEGER_DIVISION_BY_ZERO, gives=UNDEFINED, operand=1)
 def _(op: Call, a: Range, b: Range) -> Mask:
     return b.contains(0.0) if b.format.is_integer else False
+
+
+def nearest_to_zero(x: Range) -> Array:
+    """The smallest |x| of each cell."""
+    return np.where(x.contains(0.0), 0.0, np.minimum(np.abs(x.low), np.abs(x.high)))
+
+
+@div.backward(DERIVATIVE_OVERFLOW, operand=1, by=0)
+def _(op: Call, result: Range, a: Range, b: Range) -> Mask:
+    """g / b: infinite for the smallest subnormal numbers."""
+    return ~b.contains(0.0) & (1.0 / nearest_to_zero(b) > b.format.high)
+
+
+@div.backward(DERIVATIVE_OVERFLOW, operand=1)
+def _(op: Call, result: Range, a: Range, b: Range) -> Mask:
+    """-g ((a / b) / b), the quotient as computed: idioms that bound it bound its derivative."""
+    aligned = align(result, b)
+    (low, lb), (high, hb) = aligned.lows, aligned.highs
+    divisor = np.minimum(np.abs(lb), np.abs(hb))
+    return ((lb > 0) | (hb < 0)) & (np.maximum(np.abs(low), np.abs(high)) / divisor > b.format.high)
+
+
+@div.spoils_zero
+def _(op: Call, a: Range, b: Range) -> Mask:
+    """0 / 0, or 0 times a quotient that is infinite."""
+    return True
 
 
 def quotient_away_from(tiny: float) -> Kernel:
@@ -267,6 +394,9 @@ def neg(op: Call, x: Range) -> Range:
     return monotone(x, np.negative)
 
 
+neg.aten("neg", "negative")
+
+
 @neg.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return -x
@@ -281,6 +411,9 @@ def _(op: Call, result: Range, x: Range) -> Form | None:
 def abs_(op: Call, x: Range) -> Range:
     """Minimum at 0, exact."""
     return piecewise(x, np.abs, (0.0,))
+
+
+abs_.aten("abs", "absolute")
 
 
 @abs_.meaning
@@ -332,6 +465,21 @@ def mod(op: Call, a: Range, b: Range) -> Range:
     return binary(a, b, kernel, function)
 
 
+mod.aten("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")
+
+
+@mod.aten("fmod.Tensor", "fmod.Scalar")
+def _(call: AtenCall) -> int:
+    return call.emit("Mod", *call.promoted("self", "other"), fmod=1, formats=(call.result.format,))
+
+
+@mod.aten("frac")
+def _(call: AtenCall) -> int:
+    """x - trunc(x)."""
+    format = call.result.format
+    return call.emit("Mod", call.tensor("self", format), call.value(1, format), fmod=1, formats=(format,))
+
+
 @mod.meaning
 def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
     # The derivative with respect to the divisor is minus the whole part of the quotient, which torch knows.
@@ -358,7 +506,18 @@ def _remainder(la: Array, ha: Array, lb: Array, hb: Array, integral: bool) -> tu
 
 @mod.hazard(MODULO_BY_ZERO, gives=NAN, operand=1)
 def _(op: Call, a: Range, b: Range) -> Mask:
-    return b.contains(0.0) if b.format.is_float else False
+    if not b.format.is_float:
+        return False
+    # In vectors torch computes the quotient first, and NaN once it overflows (measured with 2.13).
+    return b.contains(0.0) | quotient_overflows(a, b) if op.target is TORCH_CPU else b.contains(0.0)
+
+
+def quotient_overflows(a: Range, b: Range) -> Mask:
+    """Whether a / b may leave the format in which torch computes it: 16-bit numbers in float32."""
+    aligned = align(a, b)
+    (la, lb), (ha, hb) = aligned.lows, aligned.highs
+    nearest = np.maximum(np.where(lb > 0, lb, np.where(hb < 0, -hb, 0.0)), b.format.smallest_subnormal)
+    return np.maximum(np.abs(la), np.abs(ha)) / nearest > max(a.format.high, FLOAT32.high)
 
 
 @mod.hazard(INTEGER_DIVISION_BY_ZERO, gives=UNDEFINED, operand=1)
@@ -373,6 +532,25 @@ def max_(op: Call, *operands: Range) -> Range:
     for x in operands[1:]:
         result = binary(result, x, increasing(np.maximum), np.maximum)
     return result
+
+
+max_.aten("maximum", "max.other")
+
+
+@max_.aten("fmax")
+def _(call: AtenCall) -> int:
+    return _ignoring_nan(call, "Max")
+
+
+def _ignoring_nan(call: AtenCall, op: str) -> int:
+    """The larger or the smaller operand; the other one where one is NaN."""
+    format = call.result.format
+    a, b = call.promoted("self", "other")
+    chosen = call.emit(op, a, b, formats=(format,))
+    if format is None or not format.is_float:
+        return chosen
+    chosen = call.emit("Where", call.emit("IsNaN", b, formats=(BOOL,)), a, chosen, formats=(format,))
+    return call.emit("Where", call.emit("IsNaN", a, formats=(BOOL,)), b, chosen, formats=(format,))
 
 
 @max_.meaning
@@ -394,6 +572,14 @@ def min_(op: Call, *operands: Range) -> Range:
     return result
 
 
+min_.aten("minimum", "min.other")
+
+
+@min_.aten("fmin")
+def _(call: AtenCall) -> int:
+    return _ignoring_nan(call, "Min")
+
+
 @min_.meaning
 def _(run: Run, *operands: Tensor) -> Tensor:
     return functools.reduce(run.torch.minimum, operands)
@@ -410,6 +596,9 @@ def sign(op: Call, x: Range) -> Range:
     return or_zero(x, monotone(x, np.sign))
 
 
+sign.aten("sign", "sgn")
+
+
 @sign.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return run.passing(run.torch.sign(x), run.torch.tanh(x) if x.dtype.is_floating_point else x)
@@ -419,6 +608,9 @@ def _(run: Run, x: Tensor) -> Tensor:
 def floor(op: Call, x: Range) -> Range:
     """Increasing and exact."""
     return monotone(x, np.floor)
+
+
+floor.aten("floor")
 
 
 @floor.meaning
@@ -432,6 +624,9 @@ def ceil(op: Call, x: Range) -> Range:
     return monotone(x, np.ceil)
 
 
+ceil.aten("ceil")
+
+
 @ceil.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return run.passing(run.torch.ceil(x), x)
@@ -441,6 +636,9 @@ def _(run: Run, x: Tensor) -> Tensor:
 def round_(op: Call, x: Range) -> Range:
     """Increasing and exact; ties to even (ONNX Round-11)."""
     return monotone(x, np.rint)
+
+
+round_.aten("round")
 
 
 @round_.meaning

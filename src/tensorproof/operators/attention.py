@@ -41,6 +41,7 @@ from tensorproof.ranges.weighted_average import mixed, work
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.masked_softmax import MASKED_SOFTMAX
+from tensorproof.targets import TORCH_CPU
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
@@ -257,7 +258,8 @@ def converted(op: Call, x: Range, format: Format) -> Range:
 def mix(op: Call, logits: Range, v: Range, format: Format, *, may_be_empty: bool) -> Range:
     """softmax(logits) @ v; the softmax is computed in `format`.
 
-    A row without any key is 0 since an erratum to Attention-23, and NaN in runtimes that are older than it.
+    A row without any key is 0 since an erratum to Attention-23, and NaN in runtimes that are older than it. In PyTorch it is 0
+    (2.13, all kernels of the CPU).
     """
     if 0 in logits.cells or 0 in v.cells:
         return Range.uniform((*shape_of(logits)[:_KEYS], shape_of(v)[-1]), v.format, 0.0, 0.0)
@@ -285,7 +287,8 @@ def mix(op: Call, logits: Range, v: Range, format: Format, *, may_be_empty: bool
     lonely = maskable.all(axis=-1, keepdims=True) & may_be_empty
     result_low = np.where(lonely, np.where(unattended, 0.0, np.minimum(result_low, 0.0)), result_low)
     result_high = np.where(lonely, np.where(unattended, 0.0, np.maximum(result_high, 0.0)), result_high)
-    op.report(MASKED_SOFTMAX, RESULT, logits, np.broadcast_to(lonely, logits.cells), gives=NAN)
+    if op.target is not TORCH_CPU:
+        op.report(MASKED_SOFTMAX, RESULT, logits, np.broadcast_to(lonely, logits.cells), gives=NAN)
     # Weights are rounded once or twice, and the products summed; tiny weights vanish.
     size = np.maximum(np.abs(value_low), np.abs(value_high))
     unused = np.logical_and.reduce(masked, axis=-2)[..., None]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorproof.execute.meaning import NotExecutable
-from tensorproof.formats import BY_ONNX_CODE, Array, Format
+from tensorproof.formats import BOOL, BY_ONNX_CODE, Array, Format
 from tensorproof.operators.casts import format_of, wrapped_tensor
 from tensorproof.operators.comparison import folded
 from tensorproof.operators.table import Call, operator
@@ -17,6 +17,7 @@ from tensorproof.ranges.range import Range, align
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 Bits = npt.NDArray[np.uint64]
 #: A bound of an operation on bits over a <= x <= b, c <= y <= d (unsigned numbers), given the bits of the format.
@@ -204,6 +205,17 @@ def bitwise_and(op: Call, x: Range, y: Range) -> Range:
     return _bitwise(x, y, np.bitwise_and, _least_and, _largest_and)
 
 
+@bitwise_and.aten("bitwise_and.Tensor", "bitwise_and.Scalar", "__and__.Tensor", "__and__.Scalar")
+def _(call: AtenCall) -> int:
+    return _of_bits(call, "And")
+
+
+def _of_bits(call: AtenCall, op: str) -> int:
+    """On the bits of integers, or on truth values."""
+    format = call.result.format
+    return call.emit(op if format is BOOL else f"Bitwise{op}", *call.promoted("self", "other"), formats=(format,))
+
+
 @bitwise_and.meaning
 def _(run: Run, x: Tensor, y: Tensor) -> Tensor:
     return _bitwise_tensor(run, run.torch.bitwise_and, x, y)
@@ -215,6 +227,11 @@ def bitwise_or(op: Call, x: Range, y: Range) -> Range:
     return _bitwise(x, y, np.bitwise_or, _least_or, _largest_or)
 
 
+@bitwise_or.aten("bitwise_or.Tensor", "bitwise_or.Scalar", "__or__.Tensor", "__or__.Scalar")
+def _(call: AtenCall) -> int:
+    return _of_bits(call, "Or")
+
+
 @bitwise_or.meaning
 def _(run: Run, x: Tensor, y: Tensor) -> Tensor:
     return _bitwise_tensor(run, run.torch.bitwise_or, x, y)
@@ -224,6 +241,11 @@ def _(run: Run, x: Tensor, y: Tensor) -> Tensor:
 def bitwise_xor(op: Call, x: Range, y: Range) -> Range:
     """The exact extremes over two ranges of integers."""
     return _bitwise(x, y, np.bitwise_xor, _least_xor, _largest_xor)
+
+
+@bitwise_xor.aten("bitwise_xor.Tensor", "bitwise_xor.Scalar", "__xor__.Tensor", "__xor__.Scalar")
+def _(call: AtenCall) -> int:
+    return _of_bits(call, "Xor")
 
 
 @bitwise_xor.meaning
@@ -247,6 +269,12 @@ def bitwise_not(op: Call, x: Range) -> Range:
     low = np.where(np.abs(low) > 2.0**53, np.nextafter(low, -np.inf), low)
     high = np.where(np.abs(high) > 2.0**53, np.nextafter(high, np.inf), high)
     return x.replace(np.maximum(low, x.format.low), np.minimum(high, x.format.high), None)
+
+
+@bitwise_not.aten("bitwise_not")
+def _(call: AtenCall) -> int:
+    format = call.result.format
+    return call.emit("Not" if format is BOOL else "BitwiseNot", call.tensor("self"), formats=(format,))
 
 
 @bitwise_not.meaning

@@ -25,6 +25,7 @@ from tensorproof.rules.undefined_cast import UNDEFINED_CAST
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 
 @operator("Cast", hazards=(CAST_OVERFLOW, UNDEFINED_CAST), elementwise=True)
@@ -45,6 +46,37 @@ def _manner(op: Call | Run) -> dict[str, Any]:
 @cast.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return converted_tensor(run, x, _target(run), **_manner(run))
+
+
+@cast.aten(
+    *("_to_copy", "type_as", "to.dtype", "to.dtype_layout", "to.device", "to.other"),
+    *("to.prim_Device", "to.prim_dtype", "to.prim_other"),
+    *(f"_cast_{name}" for name in ("Float", "Double", "Half", "Int", "Long", "Short", "Char", "Byte")),
+)
+def _(call: AtenCall) -> int:
+    """A tensor in the format of the result; where it lies in memory is of no interest."""
+    return call.tensor("self", _known_format(call))
+
+
+@cast.aten("copy")
+def _(call: AtenCall) -> int:
+    """The source in the format and the shape of the tensor that it is copied into."""
+    source = call.tensor("src", _known_format(call))
+    if call.handle("src").shape == call.handle("self").shape and None not in (call.handle("self").shape or ()):
+        return source
+    return call.moved("Expand", source, call.shape_of(call.tensor("self")))
+
+
+def _known_format(call: AtenCall) -> Format:
+    if call.result.format is None:
+        raise NotAnalysed("tensors of this dtype are not modelled")
+    return call.result.format
+
+
+@cast.aten("item", "_local_scalar_dense")
+def _(call: AtenCall) -> int:
+    """The one element of a tensor as a number of the program."""
+    return call.reshaped(call.tensor("self", _known_format(call)), [])
 
 
 @operator("CastLike", hazards=(CAST_OVERFLOW, UNDEFINED_CAST))

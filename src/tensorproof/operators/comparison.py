@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorproof.formats import BOOL, Array
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import BOOL, INT64, Array
+from tensorproof.frontends.aten import common_format
 from tensorproof.operators.activations import LEAK
 from tensorproof.operators.table import Call, operator
 from tensorproof.ranges import relations
@@ -18,6 +20,7 @@ from tensorproof.ranges.range import CELL_BUDGET, NAN, NEGATIVE_INFINITY, POSITI
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 Truth = npt.NDArray[np.bool_]
 
@@ -89,6 +92,15 @@ def equal(op: Call, a: Range, b: Range) -> Range:
     )
 
 
+equal.aten("eq.Tensor", "eq.Scalar")
+
+
+@equal.aten("ne.Tensor", "ne.Scalar", "not_equal.Tensor", "not_equal.Scalar")
+def _(call: AtenCall) -> int:
+    same = call.emit("Equal", *call.promoted("self", "other"), formats=(BOOL,))
+    return call.emit("Not", same, formats=(BOOL,))
+
+
 @equal.meaning
 def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
     return run.torch.eq(a, b)
@@ -98,6 +110,9 @@ def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
 def less(op: Call, a: Range, b: Range) -> Range:
     """Decided where cells do not overlap."""
     return _less(a, b, np.less)
+
+
+less.aten("lt.Tensor", "lt.Scalar", "less.Tensor", "less.Scalar")
 
 
 @less.meaning
@@ -111,6 +126,9 @@ def less_or_equal(op: Call, a: Range, b: Range) -> Range:
     return _less_or_equal(a, b, np.less_equal)
 
 
+less_or_equal.aten("le.Tensor", "le.Scalar", "less_equal.Tensor", "less_equal.Scalar")
+
+
 @less_or_equal.meaning
 def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
     return run.torch.le(a, b)
@@ -122,6 +140,9 @@ def greater(op: Call, a: Range, b: Range) -> Range:
     return _less(b, a, np.less)
 
 
+greater.aten("gt.Tensor", "gt.Scalar", "greater.Tensor", "greater.Scalar")
+
+
 @greater.meaning
 def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
     return run.torch.gt(a, b)
@@ -131,6 +152,9 @@ def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
 def greater_or_equal(op: Call, a: Range, b: Range) -> Range:
     """Decided where cells do not overlap."""
     return _less_or_equal(b, a, np.less_equal)
+
+
+greater_or_equal.aten("ge.Tensor", "ge.Scalar", "greater_equal.Tensor", "greater_equal.Scalar")
 
 
 @greater_or_equal.meaning
@@ -145,6 +169,11 @@ def is_nan(op: Call, x: Range) -> Range:
     return _classified(x, nan, (x.low > x.high) & (x.special == NAN))
 
 
+@is_nan.aten("isnan")
+def _(call: AtenCall) -> int:
+    return call.emit("IsNaN", call.tensor("self"), formats=(BOOL,))
+
+
 @is_nan.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return run.torch.isnan(x)
@@ -157,6 +186,28 @@ def is_inf(op: Call, x: Range) -> Range:
     wanted |= NEGATIVE_INFINITY * bool(op.attribute("detect_negative", 1))
     infinite = (x.special & np.uint8(wanted)) != 0
     return _classified(x, infinite, (x.low > x.high) & infinite & ((x.special & ~np.uint8(wanted)) == 0))
+
+
+@is_inf.aten("isinf")
+def _(call: AtenCall) -> int:
+    return call.emit("IsInf", call.tensor("self"), formats=(BOOL,))
+
+
+@is_inf.aten("isposinf")
+def _(call: AtenCall) -> int:
+    return call.emit("IsInf", call.tensor("self"), detect_negative=0, formats=(BOOL,))
+
+
+@is_inf.aten("isneginf")
+def _(call: AtenCall) -> int:
+    return call.emit("IsInf", call.tensor("self"), detect_positive=0, formats=(BOOL,))
+
+
+@is_inf.aten("isfinite")
+def _(call: AtenCall) -> int:
+    x = call.tensor("self")
+    special = [call.emit(op, x, formats=(BOOL,)) for op in ("IsNaN", "IsInf")]
+    return call.emit("Not", call.emit("Or", *special, formats=(BOOL,)), formats=(BOOL,))
 
 
 @is_inf.meaning
@@ -179,6 +230,17 @@ def and_(op: Call, a: Range, b: Range) -> Range:
     return aligned.result(BOOL, np.minimum(*aligned.lows), np.minimum(*aligned.highs))
 
 
+@and_.aten("logical_and")
+def _(call: AtenCall) -> int:
+    return _of_truth_values(call, "And")
+
+
+def _of_truth_values(call: AtenCall, op: str) -> int:
+    """Numbers are true unless they are zero."""
+    operands = [call.tensor(name, BOOL) for name in ("self", "other") if name in call.arguments]
+    return call.emit(op, *operands, formats=(BOOL,))
+
+
 @and_.meaning
 def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
     return run.torch.logical_and(a, b)
@@ -189,6 +251,11 @@ def or_(op: Call, a: Range, b: Range) -> Range:
     """The larger truth value."""
     aligned = align(a, b)
     return aligned.result(BOOL, np.maximum(*aligned.lows), np.maximum(*aligned.highs))
+
+
+@or_.aten("logical_or")
+def _(call: AtenCall) -> int:
+    return _of_truth_values(call, "Or")
 
 
 @or_.meaning
@@ -205,6 +272,11 @@ def xor(op: Call, a: Range, b: Range) -> Range:
     return truth(aligned, decided & (la != lb), ~decided | (la != lb))
 
 
+@xor.aten("logical_xor")
+def _(call: AtenCall) -> int:
+    return _of_truth_values(call, "Xor")
+
+
 @xor.meaning
 def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
     return run.torch.logical_xor(a, b)
@@ -214,6 +286,11 @@ def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
 def not_(op: Call, x: Range) -> Range:
     """Decreasing."""
     return monotone(x, lambda v: 1.0 - v)
+
+
+@not_.aten("logical_not")
+def _(call: AtenCall) -> int:
+    return _of_truth_values(call, "Not")
 
 
 @not_.meaning
@@ -253,3 +330,35 @@ def _(run: Run, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
 @where.affine
 def _(op: Call, result: Range, condition: Range, x: Range, y: Range) -> Form | None:
     return relations.chosen(op, result, condition, x, y)
+
+
+@where.aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+def _(call: AtenCall) -> int:
+    condition, format = call.value(call.arguments["condition"], BOOL), call.result.format
+    return call.emit("Where", condition, call.tensor("self", format), call.tensor("other", format), formats=(format,))
+
+
+@where.aten("masked_fill.Scalar", "masked_fill.Tensor")
+def _(call: AtenCall) -> int:
+    mask, format = call.value(call.arguments["mask"], BOOL), call.result.format
+    return call.emit("Where", mask, call.tensor("value", format), call.tensor("self", format), formats=(format,))
+
+
+# -- positions among sorted numbers ----------------------------------------------------------------------------------
+
+
+@less.aten("bucketize.Tensor", "bucketize.Scalar", "searchsorted.Tensor", "searchsorted.Scalar")
+def _(call: AtenCall) -> int:
+    """How many of the sorted numbers are smaller than a value (or, to the right of equal ones, not larger)."""
+    if call.is_given("sorter"):
+        raise NotAnalysed("numbers that are sorted by an index")
+    name = "boundaries" if "boundaries" in call.arguments else "sorted_sequence"
+    format = common_format(call.arguments[name], call.arguments["self"])
+    numbers, values = call.tensor(name, format), call.tensor("self", format)
+    if call.rank(name) > 1:
+        numbers = call.moved("Unsqueeze", numbers, call.integers([-2]))
+    values = call.moved("Unsqueeze", values, call.integers([-1]))
+    to_the_right = bool(call.get("right", False)) or call.get("side") == "right"
+    met = call.emit("LessOrEqual" if to_the_right else "Less", numbers, values, formats=(BOOL,))
+    count = call.emit("ReduceSum", call.cast(met, INT64), call.integers([-1]), keepdims=0, formats=(INT64,))
+    return count if call.result.format is None else call.cast(count, call.result.format)

@@ -17,7 +17,8 @@ from tensorproof.operators.activations import leaky_relu, sigmoid
 from tensorproof.operators.arithmetic import add
 from tensorproof.operators.casts import format_of
 from tensorproof.operators.comparison import where
-from tensorproof.operators.movement import concat, transpose_
+from tensorproof.operators.joining import concat
+from tensorproof.operators.movement import transpose_
 from tensorproof.operators.pooling import average_pool, global_average_pool
 from tensorproof.operators.quantisation import (
     dequantised_tensor,

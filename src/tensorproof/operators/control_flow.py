@@ -12,8 +12,9 @@ import numpy as np
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.execute.meaning import NotExecutable
-from tensorproof.formats import FLOAT32, INT64
-from tensorproof.graph import Graph, Model, Node
+from tensorproof.formats import BOOL, FLOAT32, INT64
+from tensorproof.frontends.aten import Handle
+from tensorproof.graph import ABSENT, Graph, Model, Node
 from tensorproof.operators.table import operator
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, join, truth
 from tensorproof.ranges.flow import NO_ROOTS, Flow, Roots
@@ -35,6 +36,7 @@ from tensorproof.ranges.trip_counts import most_trips
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 #: Counts beyond this are no counts: exporters write the largest integer for "until the condition says stop".
 ENDLESS = 2.0**53
@@ -515,3 +517,68 @@ def _sequence(value: Abstract) -> SequenceOf:
     if not isinstance(value, SequenceOf):
         raise NotAnalysed("a tensor where a sequence is expected")
     return value
+
+
+# -- torch's operators on functions ----------------------------------------------------------------------------------
+
+
+@if_.aten("higher_order.cond")
+def _(call: AtenCall) -> tuple[int, ...]:
+    """Either function; both read the operands where they stand."""
+    operands = call.arguments["operands"]
+    branches = {
+        name: call.body(name, (), lambda _, function=function: call.inlined(function, operands))
+        for name, function in (("then_branch", "true_fn"), ("else_branch", "false_fn"))
+    }
+    return _several(call, "If", call.value(call.arguments["pred"], BOOL), **branches)
+
+
+@loop.aten("higher_order.while_loop")
+def _(call: AtenCall) -> tuple[int, ...]:
+    """The condition is asked before the first iteration, and at the end of each."""
+    carried, additional = call.arguments["carried_inputs"], call.arguments["additional_inputs"]
+    states = [_as_tensor(call, item, result) for item, result in zip(carried, call.results)]
+
+    def iteration(inputs: Sequence[Handle]) -> list[Any]:
+        new = call.inlined("body_fn", [*inputs[2:], *additional])
+        return [*call.inlined("cond_fn", [*new, *additional]), *new]
+
+    (first,) = call.inlined("cond_fn", [*states, *additional])
+    count, goes_on = Handle(ABSENT, INT64, ()), Handle(ABSENT, BOOL, ())
+    body = call.body("body", [count, goes_on, *states], iteration)
+    return _several(call, "Loop", ABSENT, call.value(first, BOOL), *(state.number for state in states), body=body)
+
+
+@scan.aten("higher_order.scan")
+def _(call: AtenCall) -> tuple[int, ...]:
+    """Once per slice of the scanned tensors' first axis, with a state."""
+    return _scanned_by(call, "combine_fn", call.arguments["init"], call.arguments["xs"], call.arguments["additional_inputs"])
+
+
+@scan.aten("higher_order.map_impl")
+def _(call: AtenCall) -> tuple[int, ...]:
+    """Once per slice, without a state."""
+    return _scanned_by(call, "f", [], call.arguments["xs"], call.arguments["pos_args"])
+
+
+def _scanned_by(
+    call: AtenCall, function: str, states: list[Handle], scanned: list[Handle], additional: list[Any]
+) -> tuple[int, ...]:
+    slices = [Handle(ABSENT, x.format, None if x.shape is None else x.shape[1:]) for x in scanned]
+    body = call.body("body", [*states, *slices], lambda inputs: call.inlined(function, [*inputs, *additional]))
+    operands = [x.number for x in (*states, *scanned)]
+    return _several(call, "Scan", *operands, body=body, num_scan_inputs=len(scanned))
+
+
+def _as_tensor(call: AtenCall, item: Any, result: Handle) -> Handle:
+    """A carried value as a tensor: a number that the program starts from becomes one."""
+    return (
+        item if isinstance(item, Handle) else Handle(call.value(item, result.format), result.format, result.shape, result.is_number)
+    )
+
+
+def _several(call: AtenCall, op: str, *operands: int, **attributes: Any) -> tuple[int, ...]:
+    """A node with as many results as the program takes from it."""
+    formats = [result.format for result in call.results]
+    made = call.emit(op, *operands, outputs=len(call.results), formats=formats, **attributes)
+    return made if isinstance(made, tuple) else (made,)

@@ -13,7 +13,7 @@ import numpy as np
 from tensorproof.errors import NotAnalysed
 from tensorproof.execute.meaning import NotExecutable
 from tensorproof.formats import Array
-from tensorproof.operators.movement import concat, split
+from tensorproof.operators.joining import concat, split
 from tensorproof.operators.table import CORRECT, NEWEST, Attributed, Call, find_operator, operator
 from tensorproof.ranges.channel_windows import summarised_windows
 from tensorproof.ranges.grid import every
@@ -34,6 +34,7 @@ from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 
 def interval_convolution(op: Call, x: Range, w: Range, bias: Range | None = None, addend: Range | None = None) -> Range:
@@ -70,6 +71,86 @@ def _(run: Run, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
         return convolve(padded(run, x, windows), w, None, strides, 0, dilations, int(run.attribute("group", 1)))
 
     return _with_bias(_floating(run, convolved, x, w), bias)
+
+
+@conv.aten("conv1d", "conv2d", "conv3d")
+def _(call: AtenCall) -> int:
+    return _convolved(call, [(size, size) for size in spatial(call, "padding")])
+
+
+@conv.aten("conv1d.padding", "conv2d.padding", "conv3d.padding")
+def _(call: AtenCall) -> int:
+    """No padding (`valid`), or as much as keeps the size, the odd element behind (`same`)."""
+    if call["padding"] == "valid":
+        return _convolved(call, [(0, 0)] * _space(call))
+    kernel = (call.handle("weight").shape or ())[2:]
+    totals = [dilation * (int(size or 1) - 1) for dilation, size in zip(spatial(call, "dilation"), kernel, strict=True)]
+    return _convolved(call, [(total // 2, total - total // 2) for total in totals])
+
+
+@conv.aten("convolution")
+def _(call: AtenCall) -> int:
+    if call["transposed"]:
+        return _transposed_convolution(call)
+    return _convolved(call, [(size, size) for size in spatial(call, "padding")])
+
+
+def _space(call: AtenCall) -> int:
+    """The number of spatial axes of a convolution."""
+    return call.rank("weight") - 2
+
+
+def spatial(call: AtenCall, name: str, rank: int | None = None) -> list[int]:
+    """One number for each spatial axis; torch takes a single one for all of them."""
+    given = call[name]
+    numbers = list(given) if isinstance(given, list | tuple) else [given]
+    rank = _space(call) if rank is None else rank
+    return [int(number) for number in (numbers * rank if len(numbers) == 1 else numbers)]
+
+
+def batched(call: AtenCall, name: str, rank: int, x: int) -> int:
+    """A value of so many spatial axes with a batch axis in front, which torch lets one leave out."""
+    return x if call.rank(name) == rank + 2 else call.moved("Unsqueeze", x, call.constant(np.array([0], np.int64)))
+
+
+def unbatched(call: AtenCall, name: str, rank: int, y: int) -> int:
+    """A result without the batch axis that its operand did not have."""
+    return y if call.rank(name) == rank + 2 else call.moved("Squeeze", y, call.constant(np.array([0], np.int64)))
+
+
+def _convolved(call: AtenCall, pads: Sequence[tuple[int, int]]) -> int:
+    format, space = call.result.format, _space(call)
+    x, weight, bias = (call.tensor(name, format) for name in ("input", "weight", "bias"))
+    y = call.emit(
+        "Conv",
+        batched(call, "input", space, x),
+        weight,
+        bias,
+        strides=spatial(call, "stride"),
+        pads=[*(begin for begin, _ in pads), *(end for _, end in pads)],
+        dilations=spatial(call, "dilation"),
+        group=int(call["groups"]),
+        formats=(format,),
+    )
+    return unbatched(call, "input", space, y)
+
+
+def _transposed_convolution(call: AtenCall) -> int:
+    format, space = call.result.format, _space(call)
+    x, weight, bias = (call.tensor(name, format) for name in ("input", "weight", "bias"))
+    y = call.emit(
+        "ConvTranspose",
+        batched(call, "input", space, x),
+        weight,
+        bias,
+        strides=spatial(call, "stride"),
+        pads=spatial(call, "padding") * 2,
+        dilations=spatial(call, "dilation"),
+        output_padding=spatial(call, "output_padding"),
+        group=int(call["groups"]),
+        formats=(format,),
+    )
+    return unbatched(call, "input", space, y)
 
 
 @operator("FusedConv", domain="com.microsoft", composed_of=(conv,))
@@ -114,6 +195,11 @@ def conv_transpose(op: Call, x: Range, w: Range, bias: Range | None = None) -> R
 @conv_transpose.meaning
 def _(run: Run, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
     return _conv_transposed(run, x, w, bias, run.attribute("pads"))
+
+
+@conv_transpose.aten("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input")
+def _(call: AtenCall) -> int:
+    return _transposed_convolution(call)
 
 
 @operator("ConvTransposeWithDynamicPads", domain="com.microsoft", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)
@@ -313,6 +399,25 @@ def _(run: Run, x: Tensor, image_shape: Tensor, block_shape: Tensor) -> Tensor:
     channels = x.shape[1] // int(np.prod(block, dtype=np.int64))
     sums = x.new_zeros(x.shape[0], channels, total + 1).index_add(2, index, x.reshape(x.shape[0], channels, -1))
     return sums[..., :total].reshape(x.shape[0], channels, *image)
+
+
+@col2im.aten("col2im")
+def _(call: AtenCall) -> int:
+    """Blocks (N, C * taps, positions) added up; the batch axis may be missing."""
+    format, rank = call.result.format, 2
+    given = call.tensor("self", format)
+    x = given if call.rank("self") == 3 else call.moved("Unsqueeze", given, call.constant(np.array([0], np.int64)))
+    y = call.emit(
+        "Col2Im",
+        x,
+        call.sizes("output_size"),
+        call.sizes("kernel_size"),
+        strides=spatial(call, "stride", rank),
+        pads=spatial(call, "padding", rank) * 2,
+        dilations=spatial(call, "dilation", rank),
+        formats=(format,),
+    )
+    return y if call.rank("self") == 3 else call.moved("Squeeze", y, call.constant(np.array([0], np.int64)))
 
 
 def _block_windows(op: Attributed, image: Sequence[int], block: Sequence[int]) -> list[Window]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import FLOAT32, STRING
+from tensorproof.formats import FLOAT32, INT64, STRING
+from tensorproof.graph import ABSENT
 from tensorproof.operators.table import Call, operator
 from tensorproof.ranges import relations
 from tensorproof.ranges.affine import Form
@@ -39,6 +40,7 @@ from tensorproof.ranges.views import Map, Sliced, sliced_shape
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 #: Sequences whose length can be more different numbers than this are merged along time.
 _MOST_LENGTHS = 64
@@ -175,6 +177,74 @@ def _vaguely_sliced(x: Range, axis: int, size: int, start: tuple[int, int], end:
     return moved(part, shape, part.grid, lambda a: a)
 
 
+#: What torch writes for an end that is not given.
+END = 2**63 - 1
+
+
+def sliced(call: AtenCall, x: int, axis: int, start: Any, end: Any, step: int = 1) -> int:
+    """Part of an axis, between positions that are known or computed; the value itself where that is all of it."""
+    if start in (0, None) and end in (END, None) and step == 1:
+        return x
+    bounds = (0 if start is None else start, END if end is None else end)
+    return call.moved("Slice", x, *(call.integers([item]) for item in (*bounds, axis, step)))
+
+
+@slice_.aten("slice.Tensor", "slice_copy.Tensor")
+def _(call: AtenCall) -> int:
+    x, axis = call.handle("self"), call.axis("dim", call.rank("self"))
+    start, end, step = (call.arguments[name] for name in ("start", "end", "step"))
+    size = (x.shape or ())[axis]
+    if isinstance(size, int) and isinstance(end, int) and end >= size:
+        end = None
+    return sliced(call, x.number, axis, start, end, step)
+
+
+@slice_.aten("narrow", "narrow_copy")
+def _(call: AtenCall) -> int:
+    start, length = call["start"], call["length"]
+    end = start + length
+    return sliced(call, call.tensor("self"), call.axis("dim", call.rank("self")), start, None if start < 0 <= end else end)
+
+
+@slice_.aten("flip")
+def _(call: AtenCall) -> int:
+    """Axes read from their end."""
+    axes = call.axes("dims", call.rank("self"))
+    count = len(axes)
+    ends = (call.integers(items) for items in ([-1] * count, [-END] * count, axes, [-1] * count))
+    return call.moved("Slice", call.tensor("self"), *ends) if axes else call.tensor("self")
+
+
+@slice_.aten("roll")
+def _(call: AtenCall) -> int:
+    """The last elements of an axis before the first ones; without axes, of all elements in a row."""
+    x, rank = call.handle("self"), call.rank("self")
+    shifts = list(call["shifts"])
+    if call["dims"]:
+        return _rolled(call, x.number, x.shape or (), dict(zip(call.axes("dims", rank), shifts)))
+    flat = _rolled(call, call.reshaped(x.number, [-1]), (math.prod(_fixed(x.shape)),), {0: shifts[0]})
+    return call.reshaped(flat, [call.size(x, axis) for axis in range(rank)])
+
+
+def _fixed(shape: Sequence[Any] | None) -> list[int]:
+    if shape is None or not all(isinstance(size, int) for size in shape):
+        raise NotAnalysed("a size is not fixed")
+    return [int(size) for size in shape]
+
+
+def _rolled(call: AtenCall, x: int, shape: Sequence[Any], shifts: Mapping[int, int]) -> int:
+    for axis, given in shifts.items():
+        size = shape[axis]
+        if size == 0:
+            continue
+        # Where the size is not fixed, it is taken to be no smaller than the shift.
+        shift = given % size if isinstance(size, int) else given
+        if shift:
+            parts = sliced(call, x, axis, -shift, None), sliced(call, x, axis, 0, -shift)
+            x = call.moved("Concat", *parts, axis=axis)
+    return x
+
+
 @operator("UnfoldTensor", domain="com.microsoft")
 def unfold_tensor(op: Call, x: Range) -> Range:
     """All windows of one size along an axis, as a new last axis."""
@@ -195,6 +265,23 @@ def unfold_tensor(op: Call, x: Range) -> Range:
 @unfold_tensor.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return x.unfold(run.attribute("dim", -1), run.attribute("size"), run.attribute("step", 1))
+
+
+@unfold_tensor.aten("unfold")
+def _(call: AtenCall) -> int:
+    if call.rank("self") == 0:
+        raise NotAnalysed("a tensor without axes has no windows")
+    axis = call.axis("dimension", call.rank("self"))
+    format = call.result.format
+    return call.emit(
+        "UnfoldTensor",
+        call.tensor("self"),
+        domain="com.microsoft",
+        formats=(format,),
+        dim=axis,
+        size=call["size"],
+        step=call["step"],
+    )
 
 
 # -- padding ---------------------------------------------------------------------------------------------------------
@@ -228,6 +315,31 @@ def _(run: Run, x: Tensor, pads: Tensor | None = None, value: Tensor | None = No
     borders = [(known_axis(axis, x.ndim), widths[i], widths[i + len(chosen)]) for i, axis in enumerate(chosen)]
     mode = run.attribute("mode", "constant")
     return _in_frame(run, x, borders, value) if mode == "constant" else _with_own_border(run, x, borders, mode)
+
+
+#: What ONNX calls torch's ways to continue a tensor beyond its border.
+_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+@pad.aten(
+    "pad", "constant_pad_nd", "_pad_circular", *(f"{kind}_pad{n}d" for kind in ("reflection", "replication") for n in (1, 2, 3))
+)
+def _(call: AtenCall) -> int:
+    """Torch counts the axes from the last one on, and names the widths before and after each."""
+    widths = call.arguments["pad" if "pad" in call.arguments else "padding"]
+    rank, count = call.rank("self"), len(widths) // 2
+    axes = [rank - 1 - index for index in range(count)]
+    pads = call.integers([*widths[0::2], *widths[1::2]])
+    mode = _mode(call)
+    value = call.value(call.get("value", 0), call.result.format) if mode == "constant" else ABSENT
+    return call.moved("Pad", call.tensor("self"), pads, value, call.integers(axes), mode=mode)
+
+
+def _mode(call: AtenCall) -> str:
+    family, _, overload = call.name.partition("_pad")
+    if family in ("reflection", "replication"):
+        return _MODES[{"reflection": "reflect", "replication": "replicate"}[family]]
+    return "wrap" if overload.startswith("_circular") else _MODES[call.get("mode", "constant")]
 
 
 def _in_frame(run: Run, x: Tensor, borders: Sequence[tuple[int, int, int]], value: Tensor) -> Tensor:
@@ -378,6 +490,12 @@ def trilu(op: Call, x: Range, k: Range | None = None) -> Range:
     high = np.where(dropped, 0.0, np.where(kept, x.high, np.maximum(x.high, 0.0)))
     special = np.where(dropped, np.uint8(0), x.special) if x.has_special else None
     return x.replace(low, high, special)
+
+
+@trilu.aten("tril", "triu")
+def _(call: AtenCall) -> int:
+    diagonal = call.value(call.arguments["diagonal"], INT64)
+    return call.moved("Trilu", call.tensor("self"), diagonal, upper=int(call.name.startswith("triu")))
 
 
 @operator("Trilu", domain="com.microsoft")

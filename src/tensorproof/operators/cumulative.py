@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import Array, Format
-from tensorproof.operators.reductions import axes_of, fold_of
+from tensorproof.operators.reductions import axes_of, fold_of, reduced
 from tensorproof.operators.table import CORRECT, RESULT, Call, operator
 from tensorproof.ranges.elementwise import corners, product
 from tensorproof.ranges.folds import normalised_axis, sum_flags
@@ -29,6 +29,7 @@ from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 Times = Array | float
 
@@ -69,6 +70,11 @@ def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
     return x
 
 
+@reduce_prod.aten("prod", "prod.dim_int")
+def _(call: AtenCall) -> int:
+    return reduced(call, "ReduceProd")
+
+
 @operator("CumSum", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
 def cumsum(op: Call, x: Range, axis: Range) -> Range:
     """Increasing in every element up to the own one (excluded if exclusive; from the end on if reverse)."""
@@ -78,7 +84,7 @@ def cumsum(op: Call, x: Range, axis: Range) -> Range:
 
     def total(values: Array, times: Times) -> Array:
         """All cells before, and `times` elements of the own cell."""
-        return _shifted(np.cumsum(values * scan.sizes, axis=scan.axis), scan.axis, 0.0) + values * times
+        return shifted(np.cumsum(values * scan.sizes, axis=scan.axis), scan.axis, 0.0) + values * times
 
     format = x.format
     magnitude = total(np.maximum(np.abs(scan.low), np.abs(scan.high)), scan.most)
@@ -106,13 +112,13 @@ def cumprod(op: Call, x: Range, axis: Range) -> Range:
     if not scan.low.size:
         return scan.x
     before = _running_product(*_powers(scan.low, scan.high, scan.sizes), scan.axis)
-    before = _shifted(before[0], scan.axis, 1.0), _shifted(before[1], scan.axis, 1.0)
+    before = shifted(before[0], scan.axis, 1.0), shifted(before[1], scan.axis, 1.0)
     own = _some_powers(scan.low, scan.high, scan.fewest, scan.most)
     exact = corners(product)(*before, *own)
-    reach = _shifted(np.cumprod(_reach(scan.low, scan.high, scan.sizes), axis=scan.axis), scan.axis, 1.0)
+    reach = shifted(np.cumprod(_reach(scan.low, scan.high, scan.sizes), axis=scan.axis), scan.axis, 1.0)
     reach = reach * _reach(scan.low, scan.high, scan.most)
     ones = np.ones_like(scan.low)
-    terms = _shifted(np.cumsum(ones * scan.sizes, axis=scan.axis), scan.axis, 0.0) + scan.most
+    terms = shifted(np.cumsum(ones * scan.sizes, axis=scan.axis), scan.axis, 0.0) + scan.most
     low, high = _computed_product(op, *exact, reach, terms, x.format)
     flags = _product_flags(scan.flags(), np.False_, np.True_)
     result = scan.result(low, high, flags)
@@ -125,6 +131,24 @@ def cumprod(op: Call, x: Range, axis: Range) -> Range:
 @cumprod.meaning
 def _(run: Run, x: Tensor, axis: Tensor) -> Tensor:
     return _running(run, x, axis, run.torch.cumprod, 1)
+
+
+@cumsum.aten("cumsum")
+def _(call: AtenCall) -> int:
+    return _along(call, "CumSum")
+
+
+@cumprod.aten("cumprod")
+def _(call: AtenCall) -> int:
+    return _along(call, "CumProd")
+
+
+def _along(call: AtenCall, op: str) -> int:
+    """A running sum or product of torch; a single number is its own."""
+    x = call.tensor("self", call.result.format)
+    if not call.rank("self"):
+        return call.moved("Identity", x)
+    return call.emit(op, x, call.constant(np.array(call["dim"], np.int64)), formats=(call.result.format,))
 
 
 def _running(run: Run, x: Tensor, operand: Tensor, function: Callable[..., Tensor], first: int) -> Tensor:
@@ -161,7 +185,7 @@ class Scan:
     most: Array
 
     @classmethod
-    def of(cls, op: Call, x: Range, operand: Range) -> Scan:
+    def of(cls, op: Call, x: Range, operand: Range | None) -> Scan:
         axes = op.integers("axis", operand)
         if not axes:
             raise NotAnalysed("axis is not given")
@@ -194,7 +218,7 @@ class Scan:
         """The special values that take part in each result."""
         flags = self.unflipped(self.x.special)
         running = np.bitwise_or.accumulate(flags, axis=self.axis)
-        before = _shifted(running, self.axis, 0)
+        before = shifted(running, self.axis, 0)
         return before | np.where(self.most > 0.0, flags, np.uint8(0))
 
     def result(self, low: Array, high: Array, flags: Flags) -> Range:
@@ -202,12 +226,12 @@ class Scan:
         if self.x.has_special:
             empty = self.unflipped(self.x.low > self.x.high)
             running = np.logical_or.accumulate(empty, axis=self.axis)
-            never_finite = _shifted(running, self.axis, False) if self.exclusive else running
+            never_finite = shifted(running, self.axis, False) if self.exclusive else running
             low, high = np.where(never_finite, np.inf, low), np.where(never_finite, -np.inf, high)
         return self.x.replace(self.unflipped(low), self.unflipped(high), self.unflipped(flags))
 
 
-def _shifted(values: Any, axis: int, first: Any) -> Any:
+def shifted(values: Any, axis: int, first: Any) -> Any:
     """Running results of the cells before each one; `first` before the first."""
     shifted = np.full_like(values, first)
     target: list[slice] = [slice(None)] * values.ndim

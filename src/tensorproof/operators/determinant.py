@@ -16,6 +16,7 @@ from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 #: Matrices up to this size are expanded along their rows.
 _EXPANDED = 7
@@ -62,6 +63,43 @@ def det(op: Call, x: Range) -> Range:
     reach = np.maximum(magnitude.sum(axis=-1), 1.0).prod(axis=-1) * 2.0 ** (n - 1)
     report_partial_overflow(op, result, -reach, reach, x.format)
     return result
+
+
+det.aten("det", "linalg_det")
+
+
+@det.aten(
+    "inverse",
+    "linalg_inv",
+    "linalg_inv_ex",
+    "pinverse",
+    "linalg_pinv",
+    "linalg_pinv.atol_rtol_float",
+    "linalg_solve",
+    "linalg_solve_ex",
+    "linalg_solve_triangular",
+    "triangular_solve",
+    "linalg_lstsq",
+    "cholesky",
+    "linalg_cholesky",
+    "linalg_cholesky_ex",
+    "cholesky_solve",
+    "cholesky_inverse",
+    "linalg_lu",
+    "linalg_qr",
+    "linalg_svd",
+    "linalg_svdvals",
+    "linalg_eigh",
+    "linalg_eigvalsh",
+    "linalg_eig",
+    "linalg_matrix_exp",
+    "logdet",
+    "slogdet",
+    "linalg_slogdet",
+)
+def _(call: AtenCall) -> int:
+    """Inverses and factorisations have no bounds here; taken apart, they would only fail under a less familiar name."""
+    raise NotAnalysed(f"{call.name.partition('.')[0]} is not modelled: nothing is known about inverses and factorisations")
 
 
 @det.meaning

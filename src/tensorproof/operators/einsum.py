@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import string
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ import numpy as np
 
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import Array, Format
+from tensorproof.operators.linear import plus
 from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.ranges.channel_products import LabelledProduct, labelled_product
 from tensorproof.ranges.folds import onto_grid, product_flags, sum_flags
@@ -34,6 +36,7 @@ from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 #: Labels are merged into one cell until no pair of operands has more products of cells than this.
 _WORK = 1 << 27
@@ -97,6 +100,58 @@ def _(run: Run, *operands: Tensor) -> Tensor:
     for x, term in zip(operands, terms):
         arguments += [x.to(common), [numbers[label] for label in term]]
     return run.torch.einsum(*arguments, [numbers[label] for label in output])
+
+
+@einsum.aten("einsum")
+def _(call: AtenCall) -> int:
+    format = call.result.format
+    return call.emit("Einsum", *call.tensors("tensors", format), equation=call["equation"].replace(" ", ""), formats=(format,))
+
+
+@einsum.aten("bilinear")
+def _(call: AtenCall) -> int:
+    """x_1 W x_2 + b for every matrix of a stack."""
+    format = call.result.format
+    operands = (call.tensor(name, format) for name in ("input1", "weight", "input2"))
+    return plus(
+        call, call.emit("Einsum", *operands, equation="...i,oij,...j->...o", formats=(format,)), call.tensor("bias", format)
+    )
+
+
+@einsum.aten("tensordot")
+def _(call: AtenCall) -> int:
+    """Sums over pairs of axes; the axes of the first operand that are left come before those of the second."""
+    format = call.result.format
+    ranks = call.rank("self"), call.rank("other")
+    if sum(ranks) > len(string.ascii_letters):
+        raise NotAnalysed("tensors of so many axes are not modelled")
+    of_first, of_second = string.ascii_letters[: ranks[0]], list(string.ascii_letters[ranks[0] : sum(ranks)])
+    pairs = list(zip(call.axes("dims_self", ranks[0]), call.axes("dims_other", ranks[1]), strict=True))
+    for first, second in pairs:
+        of_second[second] = of_first[first]
+    summed = {of_first[first] for first, _ in pairs}
+    kept = "".join(label for label in (*of_first, *of_second) if label not in summed)
+    equation = f"{of_first},{''.join(of_second)}->{kept}"
+    return call.emit("Einsum", call.tensor("self", format), call.tensor("other", format), equation=equation, formats=(format,))
+
+
+@einsum.aten("inner")
+def _(call: AtenCall) -> int:
+    """Sums over the last axes of both; a number multiplies the other operand."""
+    format, ranks = call.result.format, (call.rank("self"), call.rank("other"))
+    operands = call.tensor("self", format), call.tensor("other", format)
+    if 0 in ranks:
+        return call.emit("Mul", *operands, formats=(format,))
+    kept = string.ascii_letters[: sum(ranks) - 2]
+    equation = f"{kept[: ranks[0] - 1]}Z,{kept[ranks[0] - 1 :]}Z->{kept}"
+    return call.emit("Einsum", *operands, equation=equation, formats=(format,))
+
+
+@einsum.aten("outer", "ger")
+def _(call: AtenCall) -> int:
+    format = call.result.format
+    operands = (call.tensor(name, format) for name in ("self", "vec2"))
+    return call.emit("Einsum", *operands, equation="i,j->ij", formats=(format,))
 
 
 def _from_sums(op: Call, format: Format, product: LabelledProduct) -> Range:

@@ -11,20 +11,24 @@ import numpy.typing as npt
 
 from tensorproof.formats import Array
 from tensorproof.operators.activations import alive
-from tensorproof.operators.arithmetic import quotient_away_from
+from tensorproof.operators.arithmetic import nearest_to_zero, quotient_away_from
 from tensorproof.operators.table import CORRECT, FAITHFUL, UNDEFINED, Call, Mask, operator
 from tensorproof.ranges.elementwise import binary, monotone
 from tensorproof.ranges.error_function import erf as erf_value
 from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, SPECIALS, Range, align
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
+from tensorproof.rules.derivative_overflow import DERIVATIVE_OVERFLOW
 from tensorproof.rules.division_by_zero import DIVISION_BY_ZERO
 from tensorproof.rules.exponential_overflow import EXPONENTIAL_OVERFLOW
+from tensorproof.rules.infinite_derivative_at_edge import INFINITE_AT_EDGE
+from tensorproof.rules.infinite_derivative_at_zero import INFINITE_AT_ZERO
 from tensorproof.rules.log_of_nonpositive import LOG_OF_NONPOSITIVE
 from tensorproof.rules.power_outside_domain import POWER_OUTSIDE_DOMAIN
 from tensorproof.rules.sqrt_of_negative import SQRT_OF_NEGATIVE
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 
 def on_domain(
@@ -72,6 +76,18 @@ def _(op: Call, x: Range) -> Mask:
     return x.low <= 0
 
 
+@log.backward(DERIVATIVE_OVERFLOW)
+def _(op: Call, result: Range, x: Range) -> Mask:
+    """g / x: infinite for the smallest subnormal numbers."""
+    return (x.low > 0) & (1.0 / x.low > x.format.high)
+
+
+@log.spoils_zero
+def _(op: Call, x: Range) -> Mask:
+    """0 / x is a number wherever x is not zero, the logarithm of a negative number included."""
+    return x.contains(0.0)
+
+
 @operator("Sqrt", error=CORRECT, codomain=(0.0, np.inf), elementwise=True)
 def sqrt(op: Call, x: Range) -> Range:
     """Increasing on [0, inf); NaN below zero."""
@@ -91,6 +107,12 @@ def _(op: Call, x: Range) -> Mask:
     return x.low < 0
 
 
+@sqrt.backward(INFINITE_AT_ZERO)
+def _(op: Call, result: Range, x: Range) -> Mask:
+    """g / (2 sqrt(x))."""
+    return x.contains(0.0)
+
+
 @operator("Reciprocal", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def reciprocal(op: Call, x: Range) -> Range:
     """Decreasing on either side of zero."""
@@ -101,6 +123,14 @@ def reciprocal(op: Call, x: Range) -> Range:
 reciprocal.aten("reciprocal")
 
 
+@reciprocal.aten("rsqrt")
+def _(call: AtenCall) -> int:
+    """1 / sqrt(x), in two rounded steps as torch computes it."""
+    format = call.result.format
+    root = call.emit("Sqrt", call.tensor("self", format), formats=(format,))
+    return call.emit("Reciprocal", root, formats=(format,))
+
+
 @reciprocal.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return on_domain(run, run.torch.reciprocal, x, x != 0, point=1.0, slope=-1.0)
@@ -109,6 +139,18 @@ def _(run: Run, x: Tensor) -> Tensor:
 @reciprocal.hazard(DIVISION_BY_ZERO, gives=SPECIALS)
 def _(op: Call, x: Range) -> Mask:
     return x.contains(0.0)
+
+
+@reciprocal.backward(DERIVATIVE_OVERFLOW)
+def _(op: Call, result: Range, x: Range) -> Mask:
+    """-g y^2, of the result y."""
+    return ~x.contains(0.0) & (nearest_to_zero(x) ** -2.0 > x.format.high)
+
+
+@reciprocal.spoils_zero
+def _(op: Call, x: Range) -> Mask:
+    """The square of an infinite result."""
+    return True
 
 
 @operator("Erf", error=FAITHFUL, codomain=(-1.0, 1.0), elementwise=True)
@@ -143,6 +185,9 @@ def pow_(op: Call, base: Range, exponent: Range) -> Range:
 
     result = binary(base, exponent, kernel, np.power, format)
     return _special_powers(base, exponent, result) if base.has_special or exponent.has_special else result
+
+
+pow_.aten("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
 
 
 @pow_.meaning
@@ -236,3 +281,55 @@ def _(op: Call, base: Range, exponent: Range) -> Mask:
 @pow_.hazard(POWER_OUTSIDE_DOMAIN, gives=UNDEFINED)
 def _(op: Call, base: Range, exponent: Range) -> Mask:
     return _undefined_power(base, exponent) if base.format.is_integer else False
+
+
+def _largest_slope(base: Range, exponent: Range) -> Array:
+    """The largest |y x^(y - 1)| of each cell; infinite where a base may be zero and has a negative power."""
+    aligned = align(base, exponent)
+    (lx, ly), (hx, hy) = aligned.lows, aligned.highs
+    near, far = _distances(lx, hx)
+    powers = [np.power(x, y - 1.0) for x in (near, far) for y in (ly, hy)]
+    return np.maximum(np.abs(ly), np.abs(hy)) * functools.reduce(np.maximum, powers)
+
+
+def _distances(low: Array, high: Array) -> tuple[Array, Array]:
+    """The smallest and the largest size of the numbers between two ends."""
+    near = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
+    return near, np.maximum(np.abs(low), np.abs(high))
+
+
+@pow_.backward(INFINITE_AT_ZERO)
+def _(op: Call, result: Range, base: Range, exponent: Range) -> Mask:
+    """g y x^(y - 1), and 0 where y is 0: infinite at a base of zero for exponents between 0 and 1."""
+    if exponent.format.is_integer:
+        return False
+    aligned = align(base, exponent)
+    (lx, ly), (hx, hy) = aligned.lows, aligned.highs
+    return (lx <= 0) & (hx >= 0) & (ly < 1) & (hy > 0)
+
+
+@pow_.backward(DERIVATIVE_OVERFLOW)
+def _(op: Call, result: Range, base: Range, exponent: Range) -> Mask:
+    aligned = align(base, exponent)
+    away = (aligned.lows[0] > 0) | (aligned.highs[0] < 0)
+    return away & (_largest_slope(base, exponent) > base.format.high)
+
+
+@pow_.backward(INFINITE_AT_EDGE, by=1)
+def _(op: Call, result: Range, base: Range, exponent: Range) -> Mask:
+    """g x^y log(x): no number for a negative base, whatever the exponent."""
+    return base.low < 0
+
+
+@pow_.backward(DERIVATIVE_OVERFLOW, by=1)
+def _(op: Call, result: Range, base: Range, exponent: Range) -> Mask:
+    aligned = align(result, base)
+    near, far = _distances(aligned.lows[1], aligned.highs[1])
+    logarithm = np.maximum(np.abs(np.log(near)), np.abs(np.log(far)))
+    size = np.maximum(np.abs(aligned.lows[0]), np.abs(aligned.highs[0]))
+    return (aligned.lows[1] > 0) & (size * logarithm > result.format.high)
+
+
+@pow_.spoils_zero
+def _(op: Call, base: Range, exponent: Range) -> Mask:
+    return _undefined_power(base, exponent) | (_largest_slope(base, exponent) > base.format.high)

@@ -10,8 +10,8 @@ import numpy as np
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.execute.choices import wanted_place
-from tensorproof.formats import INT64, Array
-from tensorproof.operators.reductions import axes_of, fold_of
+from tensorproof.formats import BOOL, INT64, Array
+from tensorproof.operators.reductions import axes_of, fold_of, reduced
 from tensorproof.operators.softmax import along_distributions
 from tensorproof.operators.table import Call, Mask, operator
 from tensorproof.ranges.folds import Fold, normalised_axis
@@ -21,6 +21,7 @@ from tensorproof.rules.empty_reduction import EMPTY_REDUCTION
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 
 @operator("ReduceMax", steered_by=(1,))
@@ -72,6 +73,48 @@ def _(op: Call, x: Range, axes: Range | None = None) -> Mask:
     return x.format.is_float and (x.shape is None or fold_of(op, x, axes).may_be_empty)
 
 
+@reduce_max.aten("amax", "max")
+def _(call: AtenCall) -> int:
+    return reduced(call, "ReduceMax")
+
+
+@reduce_min.aten("amin", "min")
+def _(call: AtenCall) -> int:
+    return reduced(call, "ReduceMin")
+
+
+@reduce_max.aten("max.dim")
+def _(call: AtenCall) -> tuple[int, int]:
+    return reduced(call, "ReduceMax"), _place_along(call, "ArgMax")
+
+
+@reduce_min.aten("min.dim")
+def _(call: AtenCall) -> tuple[int, int]:
+    return reduced(call, "ReduceMin"), _place_along(call, "ArgMin")
+
+
+@reduce_max.aten("aminmax")
+def _(call: AtenCall) -> tuple[int, int]:
+    return reduced(call, "ReduceMin"), reduced(call, "ReduceMax")
+
+
+@reduce_max.aten("any", "any.dim", "any.dims")
+def _(call: AtenCall) -> int:
+    return _decided(call, "ReduceMax")
+
+
+@reduce_min.aten("all", "all.dim", "all.dims")
+def _(call: AtenCall) -> int:
+    return _decided(call, "ReduceMin")
+
+
+def _decided(call: AtenCall, op: str) -> int:
+    """Whether some or all elements are not zero."""
+    if call.result.format is not BOOL:
+        raise NotAnalysed("the truth of unsigned 8-bit integers is not modelled")
+    return reduced(call, op, call.tensor("self", BOOL))
+
+
 def _negated(x: Range) -> Range:
     """-x, infinities included."""
     if not x.has_special:
@@ -117,6 +160,25 @@ def arg_max(op: Call, x: Range) -> Range:
 def arg_min(op: Call, x: Range) -> Range:
     """The hull of the places where the minimum can stand: one place where it is decided."""
     return _place(op, _negated(x))
+
+
+@arg_max.aten("argmax")
+def _(call: AtenCall) -> int:
+    return _place_along(call, "ArgMax")
+
+
+@arg_min.aten("argmin")
+def _(call: AtenCall) -> int:
+    return _place_along(call, "ArgMin")
+
+
+def _place_along(call: AtenCall, op: str) -> int:
+    """Where an extreme stands along an axis, or among all elements in their order in memory."""
+    x, keepdim = call.tensor("self"), int(bool(call.get("keepdim", False)))
+    if call.is_given("dim") and call.rank("self"):
+        return call.emit(op, x, axis=call["dim"], keepdims=keepdim, formats=(INT64,))
+    place = call.emit(op, call.reshaped(x, [-1]), axis=0, keepdims=0, formats=(INT64,))
+    return call.reshaped(place, [1] * call.rank("self")) if keepdim else place
 
 
 @arg_max.meaning

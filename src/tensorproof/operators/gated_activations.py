@@ -23,10 +23,10 @@ from tensorproof.ranges.error_function import erf
 from tensorproof.ranges.pieces import Curve, exact, pieces, within
 from tensorproof.ranges.range import POSITIVE_INFINITY, Range
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
-from tensorproof.targets import FunctionError
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 MICROSOFT = "com.microsoft"
 
@@ -77,7 +77,7 @@ def gelu_errors(op: Call, format: Format, *, approximate: bool) -> tuple[float, 
     return (1.5 * absolute, 16 * u) if approximate else (absolute, 12 * u)
 
 
-@operator("Gelu", error=PADDED, elementwise=True)
+@operator("Gelu", error=PADDED, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def gelu(op: Call, x: Range) -> Range:
     """x times the normal distribution function, or its approximation by tanh: least at -0.75."""
     approximate = op.attribute("approximate", "none") == "tanh"
@@ -89,6 +89,12 @@ def gelu(op: Call, x: Range) -> Range:
         for constants in _constants(2.0 / math.pi, 0.044715, format=x.format)
     ]
     return functools.reduce(Range.join, results)
+
+
+@gelu.aten("gelu")
+def _(call: AtenCall) -> int:
+    format = call.result.format
+    return call.emit("Gelu", call.tensor("self", format), approximate=call["approximate"], formats=(format,))
 
 
 @gelu.meaning
@@ -104,6 +110,18 @@ def _gelu_tensor(run: Run, x: Tensor, approximate: str = "none") -> Tensor:
 def swish(op: Call, x: Range) -> Range:
     """x / (1 + exp(-alpha x)): least at -1.278 / alpha."""
     return _swish(op, x, op.attribute("alpha", 1.0))
+
+
+swish.aten("silu")
+
+
+@swish.aten("glu")
+def _(call: AtenCall) -> int:
+    """The first half of an axis times the sigmoid of the second."""
+    format = call.result.format
+    axis = call.axis("dim", call.rank("self"))
+    first, second = call.emit("Split", call.tensor("self", format), axis=axis, num_outputs=2, outputs=2, formats=(format, format))
+    return call.emit("Mul", first, call.emit("Sigmoid", second, formats=(format,)), formats=(format,))
 
 
 @swish.meaning
@@ -125,7 +143,7 @@ def _swish(op: Call, x: Range, alpha: float) -> Range:
     # For small alpha the gate is near one half, and 12u |x| is the better bound.
     absolute = min(6 * u / alpha, 12 * u * float(x.magnitude().max(initial=0.0))) + 20 * least(op, x.format) / alpha
     # A target's absolute error of the sigmoid counts while it is not exactly zero, which it is below -18 at the latest.
-    gate = op.target.function_errors.get("Sigmoid", FunctionError()).absolute
+    gate = op.target.function_error("Sigmoid", x.format).absolute
     return _gated(
         x,
         lambda v: v * logistic(alpha * v),
@@ -155,12 +173,15 @@ def mish(op: Call, x: Range) -> Range:
     return _gated(x, _mish, MISH_MINIMUM, absolute=(2 * u + least(op, x.format)) * reach + 12 * u, relative=32 * u)
 
 
+mish.aten("mish")
+
+
 @mish.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return alive(run, run.torch.nn.functional.mish(x), x)
 
 
-@operator("HardSwish", error=PADDED, elementwise=True)
+@operator("HardSwish", error=PADDED, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def hard_swish(op: Call, x: Range) -> Range:
     """x max(0, min(1, x / 6 + 1/2)): least at -1.5, zero below -3, identity above 3."""
     u = x.format.unit_roundoff
@@ -181,6 +202,9 @@ def hard_swish(op: Call, x: Range) -> Range:
         )
 
     return functools.reduce(Range.join, [result(slope) for (slope,) in _constants(1.0 / 6.0, format=x.format)])
+
+
+hard_swish.aten("hardswish")
 
 
 @hard_swish.meaning

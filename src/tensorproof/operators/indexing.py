@@ -17,6 +17,9 @@ import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.execute.choices import MOST_PRODUCTS, wanted_entry
+from tensorproof.formats import BOOL, INT64
+from tensorproof.frontends.picking import picked
+from tensorproof.graph import ABSENT
 from tensorproof.operators.table import Call, operator
 from tensorproof.ranges import relations
 from tensorproof.ranges.affine import Form
@@ -42,6 +45,7 @@ from tensorproof.ranges.weights import extent, extents_along, is_large
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall, Handle
 
 #: Up to this many different intervals of an index are reduced one by one.
 _FEW_WINDOWS = 8
@@ -299,6 +303,96 @@ def _from_table(array: npt.NDArray[Any], merge: np.ufunc, first: Integers, last:
     return result
 
 
+@gather.aten("embedding")
+def _(call: AtenCall) -> int:
+    return call.moved("Gather", call.tensor("weight"), call.tensor("indices"), axis=0)
+
+
+@gather.aten("select.int", "select_copy.int")
+def _(call: AtenCall) -> int:
+    return call.moved("Gather", call.tensor("self"), call.value(call.arguments["index"], INT64), axis=call["dim"])
+
+
+@gather.aten("unbind.int", "unbind_copy.int")
+def _(call: AtenCall) -> tuple[int, ...]:
+    positions = (call.constant(np.array(index, np.int64)) for index in range(len(call.results)))
+    return tuple(call.moved("Gather", call.tensor("self"), position, axis=call["dim"]) for position in positions)
+
+
+@gather.aten("index_select")
+def _(call: AtenCall) -> int:
+    index = call.tensor("index")
+    return call.moved(
+        "Gather", call.tensor("self"), call.reshaped(index, [-1]) if call.rank("index") != 1 else index, axis=call["dim"]
+    )
+
+
+@gather.aten("take")
+def _(call: AtenCall) -> int:
+    return call.moved("Gather", call.reshaped(call.tensor("self"), [-1]), call.tensor("index"), axis=0)
+
+
+@gather.aten("diagonal", "diagonal_copy")
+def _(call: AtenCall) -> int:
+    """Elements at equal distance along two axes, which are merged into one to pick them."""
+    merged, positions, _ = diagonal_positions(call)
+    return call.moved("Gather", merged, call.constant(positions), axis=call.rank("self") - 2)
+
+
+def diagonal_positions(call: AtenCall) -> tuple[int, Integers, list[int]]:
+    """Matrices that two axes of a tensor make, each as one row; where a diagonal is in a row; the order that the axes have."""
+    x, rank = call.handle("self"), call.rank("self")
+    first, second = call.axis("dim1", rank), call.axis("dim2", rank)
+    rows, columns = (call.size(x, axis) for axis in (first, second))
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise NotAnalysed("the diagonal of matrices whose size is not fixed")
+    others = [axis for axis in range(rank) if axis not in (first, second)]
+    order = [*others, first, second]
+    turned = call.moved("Transpose", x.number, perm=order)
+    merged = call.reshaped(turned, [*(call.size(x, axis) for axis in others), rows * columns])
+    return merged, np.flatnonzero(np.eye(rows, columns, call["offset"])).astype(np.int64), order
+
+
+@gather.aten("as_strided")
+def _(call: AtenCall) -> int:
+    """Elements at steps through the memory of a tensor that lies there in one piece."""
+    positions = strided_positions(call)
+    return call.moved("Gather", call.reshaped(call.tensor("self"), [-1]), call.constant(positions), axis=0)
+
+
+def strided_positions(call: AtenCall) -> Integers:
+    """Where the elements of `as_strided` stand among those of the tensor, in row-major order."""
+    x, sizes, strides = call.handle("self"), call["size"], call["stride"]
+    if not x.is_row_major:
+        raise NotAnalysed("strides of a tensor that does not lie in its memory in one piece")
+    positions = np.full(tuple(sizes), call["storage_offset"] or 0, np.int64)
+    for axis, (size, stride) in enumerate(zip(sizes, strides)):
+        positions += (np.arange(size) * stride).reshape([-1 if other == axis else 1 for other in range(len(sizes))])
+    if positions.size and positions.max() >= math.prod(int(size or 0) for size in x.shape or ()):
+        raise NotAnalysed("strides that leave the tensor")
+    return positions
+
+
+@gather.aten("im2col")
+def _(call: AtenCall) -> int:
+    """The windows of images as columns: positions picked along height, then along width."""
+    x, rank = call.handle("self"), call.rank("self")
+    padding = list(call["padding"])
+    pads = call.integers([*padding, *padding])
+    number = call.moved("Pad", x.number, pads, ABSENT, call.integers([rank - 2, rank - 1])) if any(padding) else x.number
+    for place, axis in ((0, rank - 2), (1, rank)):
+        size = call.size(x, rank - 2 + place)
+        if not isinstance(size, int):
+            raise NotAnalysed("the windows of images whose size is not fixed")
+        length, dilation, stride = (call[name][place] for name in ("kernel_size", "dilation", "stride"))
+        windows = (size + 2 * padding[place] - dilation * (length - 1) - 1) // stride + 1
+        index = np.arange(length)[:, None] * dilation + np.arange(windows) * stride
+        number = call.moved("Gather", number, call.constant(index.astype(np.int64)), axis=axis)
+    lead = list(range(rank - 2))
+    number = call.moved("Transpose", number, perm=[*lead, rank - 2, rank, rank - 1, rank + 1])
+    return call.reshaped(number, call.traced([call.size(x, 0), -1, -1][3 - len(call.result.shape or ()) :]))
+
+
 # -- GatherElements and GatherND -------------------------------------------------------------------------------------
 
 
@@ -338,6 +432,16 @@ def gather_elements(op: Call, x: Range, index: Range) -> Range:
 def _(run: Run, x: Tensor, index: Tensor) -> Tensor:
     axis = known_axis(run.attribute("axis", 0), x.ndim)
     return _at_positions(run, lambda positions: x.gather(axis, positions), index, x.shape[axis], 0)
+
+
+@gather_elements.aten("gather")
+def _(call: AtenCall) -> int:
+    x, index = call.tensor("self"), call.tensor("index")
+    if call.rank("index") == 0:
+        return call.reshaped(call.moved("Gather", call.reshaped(x, [-1]), call.reshaped(index, [-1]), axis=0), [])
+    if call.rank("self") == 0:
+        x = call.reshaped(x, [1])
+    return call.moved("GatherElements", x, index, axis=call["dim"])
 
 
 def _within_reach(x: Range, axis: int, index: Range) -> Range:
@@ -401,6 +505,34 @@ def _batch_coordinates(lead: tuple[int, ...], batch: int) -> list[Integers]:
     return [np.arange(lead[axis]).reshape([-1 if i == axis else 1 for i in range(len(lead))]) for axis in range(batch)]
 
 
+@gather_nd.aten("index.Tensor", "_unsafe_index.Tensor")
+def _(call: AtenCall) -> int:
+    """Elements at positions, or where a mask holds."""
+    x, indices = call.handle("self"), call.arguments["indices"]
+    given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
+    if len(given) == 1:
+        axis, index = given[0]
+        if index.format is BOOL:
+            return _where_mask_holds(call, x, axis, index)
+        return call.moved("Gather", x.number, index.number, axis=axis)
+    where = picked(call, call.rank("self"))
+    turned = call.moved("Transpose", x.number, perm=where.order) if where.order != sorted(where.order) else x.number
+    found = call.moved("GatherND", turned, where.tuples)
+    return call.moved("Transpose", found, perm=where.from_front) if where.place else found
+
+
+def _where_mask_holds(call: AtenCall, x: Handle, axis: int, mask: Handle) -> int:
+    rank, depth = len(x.shape or ()), len(mask.shape or ())
+    if depth == 0:
+        raise NotAnalysed("a mask without axes")
+    number, condition = x.number, mask.number
+    if depth > 1:
+        sizes = [call.size(x, i) for i in range(rank)]
+        number = call.reshaped(number, [*sizes[:axis], -1, *sizes[axis + depth :]])
+        condition = call.reshaped(condition, [-1])
+    return call.moved("Compress", number, condition, axis=axis)
+
+
 # -- Compress and OneHot ---------------------------------------------------------------------------------------------
 
 
@@ -429,6 +561,14 @@ def _(run: Run, x: Tensor, condition: Tensor) -> Tensor:
     axis = run.attribute("axis")
     kept = run.whole(condition).nonzero().reshape(-1)
     return x.reshape(-1).index_select(0, kept) if axis is None else x.index_select(axis, kept)
+
+
+@compress.aten("masked_select")
+def _(call: AtenCall) -> int:
+    x, mask = call.tensor("self"), call.tensor("mask")
+    if call.handle("self").shape != call.handle("mask").shape:
+        x, mask = call.moved("Expand", x, call.shape_of(mask)), call.moved("Expand", mask, call.shape_of(x))
+    return call.moved("Compress", call.reshaped(x, [-1]), call.reshaped(mask, [-1]), axis=0)
 
 
 @operator("OneHot", steered_by=(0, 1))
@@ -478,6 +618,14 @@ def _(run: Run, index: Tensor, depth: Tensor, values: Tensor) -> Tensor:
     # A bell around the index: its neighbours rise as the index moves towards them.
     bell = run.torch.exp(-distance * distance)
     return result + (on - off).detach().nan_to_num(0.0, 0.0, 0.0) * (bell - bell.detach())
+
+
+@one_hot.aten("one_hot")
+def _(call: AtenCall) -> int:
+    if call["num_classes"] < 0:
+        raise NotAnalysed("the number of classes is that of the largest index")
+    depth = call.constant(np.array(call["num_classes"], np.int64))
+    return call.emit("OneHot", call.tensor("self"), depth, call.integers([0, 1]), axis=-1, formats=(INT64,))
 
 
 def _on_or_off(

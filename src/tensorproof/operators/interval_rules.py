@@ -24,6 +24,7 @@ from tensorproof.ranges.grid import broadcast_shapes
 from tensorproof.ranges.interval_product import product_of_intervals
 from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Range
 from tensorproof.ranges.sums import summation_error_of
+from tensorproof.targets import TORCH_CPU
 
 Ends = tuple[float, float]
 
@@ -198,6 +199,9 @@ def _(op: Call, x: Range) -> Range | None:
 def _(op: Call, x: Range, scale: Range, bias: Range | None = None) -> Range | None:
     """`statistics.moments`, `normalise` and `affine` for rows of one interval, whose variance may be zero."""
     if x.array is not None or x.has_special or not x.has_known_shape or not x.rank or op.outputs != 1:
+        return None
+    if op.target is TORCH_CPU:
+        # Statistics by updates are left to the block.
         return None
     n = x.sizes[-1]
     if int(op.attribute("axis", -1)) not in (-1, x.rank - 1) or x.low.size > _MOST_ROWS or x.low.shape[-1] != 1:

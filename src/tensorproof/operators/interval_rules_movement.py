@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from tensorproof.operators.movement import concat, flatten, reshape_, squeeze, transpose_, unsqueeze
+from tensorproof.operators.joining import concat
+from tensorproof.operators.movement import flatten, reshape_, squeeze, transpose_, unsqueeze
 from tensorproof.operators.pooling import average_pool, pooling_windows
 from tensorproof.operators.table import Call
 from tensorproof.ranges.moving import known_axis

@@ -72,22 +72,77 @@ def _(run: Run, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
     return result
 
 
+matmul.aten("mm", "bmm", "matmul", "linalg_matmul", "mv", "dot", "vdot")
+
+
+@matmul.aten("linalg_multi_dot", "chain_matmul")
+def _(call: AtenCall) -> int:
+    """A product of several matrices, from left to right; torch chooses the order that costs least."""
+    (name,) = call.arguments
+    first, *others = call.tensors(name, call.result.format)
+    for other in others:
+        first = call.emit("MatMul", first, other, formats=(call.result.format,))
+    return first
+
+
 @gemm.aten("linear")
 def _(call: AtenCall) -> int:
     """x W^T + b, along the last axis of x."""
     format = call.result.format
     x, weight, bias = (call.tensor(name, format) for name in ("input", "weight", "bias"))
-    if (
-        call.handle("input").shape is not None
-        and len(call.handle("input").shape or ()) == 2
-        and len(call.handle("weight").shape or ()) == 2
-    ):
+    if call.rank("weight") == 1:
+        return plus(call, call.emit("MatMul", x, weight, formats=(format,)), bias)
+    if call.rank("input") == 2:
         return call.emit("Gemm", x, weight, bias, transB=1, formats=(format,))
-    turned = weight
-    if len(call.handle("weight").shape or ()) == 2:
-        turned = call.emit("Transpose", weight, perm=[1, 0], formats=(format,))
-    product = call.emit("MatMul", x, turned, formats=(format,))
-    return product if bias == ABSENT else call.emit("Add", product, bias, formats=(format,))
+    turned = call.moved("Transpose", weight, perm=[1, 0])
+    return plus(call, call.emit("MatMul", x, turned, formats=(format,)), bias)
+
+
+@gemm.aten("addmm")
+def _(call: AtenCall) -> int:
+    format = call.result.format
+    operands = (call.tensor(name, format) for name in ("mat1", "mat2", "self"))
+    return call.emit("Gemm", *operands, alpha=float(call["alpha"]), beta=float(call["beta"]), formats=(format,))
+
+
+@gemm.aten("addmv")
+def _(call: AtenCall) -> int:
+    return _scaled_sum(call, "mat", "vec")
+
+
+@gemm.aten("baddbmm")
+def _(call: AtenCall) -> int:
+    return _scaled_sum(call, "batch1", "batch2")
+
+
+@gemm.aten("addbmm")
+def _(call: AtenCall) -> int:
+    """The products of a batch, summed, as one product: of the batch's columns side by side and its rows below each other."""
+    format = call.result.format
+    (batch, rows, inner), columns = call.handle("batch1").shape or (None,) * 3, (call.handle("batch2").shape or (None,))[-1]
+    if not all(isinstance(size, int) for size in (batch, rows, inner, columns)):
+        raise NotAnalysed("the sizes of addbmm are not fixed")
+    a = call.reshaped(call.moved("Transpose", call.tensor("batch1", format), perm=[1, 0, 2]), [rows, -1])
+    b = call.reshaped(call.tensor("batch2", format), [-1, columns])
+    c = call.tensor("self", format)
+    return call.emit("Gemm", a, b, c, alpha=float(call["alpha"]), beta=float(call["beta"]), formats=(format,))
+
+
+def _scaled_sum(call: AtenCall, first: str, second: str) -> int:
+    """beta self + alpha (first @ second); where beta is 0, what self holds does not count."""
+    format, alpha, beta = call.result.format, call["alpha"], call["beta"]
+    product = call.emit("MatMul", call.tensor(first, format), call.tensor(second, format), formats=(format,))
+    product = _scaled_by(call, product, alpha)
+    return product if beta == 0 else plus(call, product, _scaled_by(call, call.tensor("self", format), beta))
+
+
+def _scaled_by(call: AtenCall, x: int, factor: float) -> int:
+    return x if factor == 1 else call.emit("Mul", x, call.value(factor, call.result.format), formats=(call.result.format,))
+
+
+def plus(call: AtenCall, x: int, addend: int) -> int:
+    """A value plus another one, if there is one."""
+    return x if addend == ABSENT else call.emit("Add", x, addend, formats=(call.result.format,))
 
 
 @operator("FusedMatMul", domain="com.microsoft", error=CORRECT, overflow=ACCUMULATION_OVERFLOW)

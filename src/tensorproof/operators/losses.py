@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import BOOL, Array
+from tensorproof.formats import BOOL, INT64, Array, Format
 from tensorproof.operators.arithmetic import mul, quotient_away_from
 from tensorproof.operators.indexing import from_front
 from tensorproof.operators.reductions import reduce_mean, reduce_sum
@@ -21,6 +22,7 @@ from tensorproof.rules.zero_total_weight import ZERO_TOTAL_WEIGHT
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 
 @operator(
@@ -225,3 +227,167 @@ def trains(training: Range | None) -> bool:
 @dropout.hazard(DIVISION_BY_ZERO, gives=SPECIALS | UNDEFINED, operand=1)
 def _(op: Call, x: Range, ratio: Range | None = None, training: Range | None = None) -> Mask:
     return ratio is not None and trains(training) and bool(ratio.hull()[1] >= 1.0)
+
+
+# -- as torch spells them --------------------------------------------------------------------------------------------
+
+#: The numbers that ATen has for how a loss is reduced (`torch.nn._reduction`).
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _reduction_of(call: AtenCall) -> str:
+    return _REDUCTIONS[int(call["reduction"])]
+
+
+def reduced_elements(call: AtenCall, loss: int) -> int:
+    """The losses of all elements, weighted if the call has weights, as they are or summed or averaged."""
+    format = call.result.format
+    if call.is_given("weight"):
+        loss = call.emit("Mul", loss, call.tensor("weight", format), formats=(format,))
+    reduction = _reduction_of(call)
+    if reduction == "none":
+        return loss
+    return call.emit("ReduceMean" if reduction == "mean" else "ReduceSum", loss, keepdims=0, formats=(format,))
+
+
+def _with_batch(call: AtenCall, x: int, rank: int, target: int) -> tuple[int, int]:
+    """Scores and class indices with an axis for the batch, which a single example lacks."""
+    if rank > 1:
+        return x, target
+    return call.reshaped(x, [1, -1]), call.reshaped(target, [1])
+
+
+@negative_log_likelihood.aten("nll_loss", "nll_loss2d", "nll_loss_nd")
+def _(call: AtenCall) -> int:
+    return _spelled_likelihood(call, call.tensor("self", call.result.format))
+
+
+def _spelled_likelihood(call: AtenCall, log_probability: int) -> int:
+    format, rank = call.result.format, call.rank("self")
+    x, target = _with_batch(call, log_probability, rank, call.tensor("target", INT64))
+    return _without_batch(call, "NegativeLogLikelihoodLoss", x, target, format, rank)
+
+
+def _without_batch(call: AtenCall, op: str, x: int, target: int, format: Format | None, rank: int) -> int:
+    """The loss over class indices; that of a single example is a number."""
+    reduction = _reduction_of(call)
+    operands = x, target, call.tensor("weight", format)
+    made = call.emit(op, *operands, reduction=reduction, ignore_index=int(call["ignore_index"]), formats=(format,))
+    return call.reshaped(made, []) if rank == 1 and reduction == "none" else made
+
+
+@softmax_cross_entropy.aten("cross_entropy_loss")
+def _(call: AtenCall) -> int:
+    format, rank, smoothing = call.result.format, call.rank("self"), float(call["label_smoothing"])
+    scores = call.tensor("self", format)
+    wanted = call.handle("target").format
+    if wanted is not None and wanted.is_float:
+        return _probable_cross_entropy(call, call.emit("LogSoftmax", scores, axis=_class_axis(rank), formats=(format,)))
+    if smoothing == 0.0:
+        x, target = _with_batch(call, scores, rank, call.tensor("target", INT64))
+        return _without_batch(call, "SoftmaxCrossEntropyLoss", x, target, format, rank)
+    log_probability = call.emit("LogSoftmax", scores, axis=_class_axis(rank), formats=(format,))
+    picked = _spelled_likelihood(call, log_probability)
+    every = _loss_of_all_classes(call, log_probability)
+    classes = call.size(call.handle("self"), _class_axis(rank))
+    if not isinstance(classes, int):
+        raise NotAnalysed("label smoothing over a number of classes that is not fixed")
+    weights = call.value(1.0 - smoothing, format), call.value(smoothing / classes, format)
+    parts = [call.emit("Mul", part, weight, formats=(format,)) for part, weight in zip((picked, every), weights)]
+    return call.emit("Add", *parts, formats=(format,))
+
+
+def _class_axis(rank: int) -> int:
+    return 0 if rank == 1 else 1
+
+
+def _weighted_classes(call: AtenCall, log_probability: int) -> int:
+    """Log-probabilities times the weights of their classes."""
+    format, rank = call.result.format, call.rank("self")
+    if not call.is_given("weight"):
+        return log_probability
+    weight = call.reshaped(call.tensor("weight", format), [-1, *(1,) * max(rank - 2, 0)])
+    return call.emit("Mul", log_probability, weight, formats=(format,))
+
+
+def _loss_of_all_classes(call: AtenCall, log_probability: int) -> int:
+    """Minus the sum over all classes: what label smoothing adds, reduced like the loss itself."""
+    format, rank, reduction = call.result.format, call.rank("self"), _reduction_of(call)
+    axes = call.integers([_class_axis(rank)])
+    total = call.emit("ReduceSum", _weighted_classes(call, log_probability), axes, keepdims=0, formats=(format,))
+    loss = call.emit("Neg", total, formats=(format,))
+    target = call.tensor("target", INT64)
+    ignored = call.emit("Equal", target, call.value(int(call["ignore_index"]), INT64), formats=(BOOL,))
+    loss = call.emit("Where", ignored, call.value(0.0, format), loss, formats=(format,))
+    if reduction == "none":
+        return loss
+    total = call.emit("ReduceSum", loss, keepdims=0, formats=(format,))
+    if reduction == "sum":
+        return total
+    if call.is_given("weight"):
+        index = call.emit("Where", ignored, call.value(0, INT64), target, formats=(INT64,))
+        counted = call.emit("Gather", call.tensor("weight", format), index, axis=0, formats=(format,))
+    else:
+        counted = call.value(1.0, format)
+    counted = call.emit("Where", ignored, call.value(0.0, format), counted, formats=(format,))
+    return call.emit("Div", total, call.emit("ReduceSum", counted, keepdims=0, formats=(format,)), formats=(format,))
+
+
+def _probable_cross_entropy(call: AtenCall, log_probability: int) -> int:
+    """Targets are probabilities of classes: minus their products with the log-probabilities, averaged over the batch."""
+    format, rank, smoothing = call.result.format, call.rank("self"), float(call["label_smoothing"])
+    axis, target = _class_axis(rank), call.tensor("target", format)
+    if smoothing:
+        classes = call.size(call.handle("self"), axis)
+        if not isinstance(classes, int):
+            raise NotAnalysed("label smoothing over a number of classes that is not fixed")
+        target = call.emit("Mul", target, call.value(1.0 - smoothing, format), formats=(format,))
+        target = call.emit("Add", target, call.value(smoothing / classes, format), formats=(format,))
+    products = call.emit("Mul", _weighted_classes(call, log_probability), target, formats=(format,))
+    total = call.emit("ReduceSum", products, call.integers([axis]), keepdims=0, formats=(format,))
+    loss = call.emit("Neg", total, formats=(format,))
+    reduction = _reduction_of(call)
+    if reduction == "none" or rank == 1:
+        return loss
+    return call.emit("ReduceMean" if reduction == "mean" else "ReduceSum", loss, keepdims=0, formats=(format,))
+
+
+@mul.aten("poisson_nll_loss")
+def _(call: AtenCall) -> int:
+    """exp(x) - t x, or x - t log(x + eps) for rates; `full` adds Stirling's formula where the target is beyond 1."""
+    format = call.result.format
+    x, target = call.tensor("input", format), call.tensor("target", format)
+
+    def pair(op: str, a: int, b: int) -> int:
+        return call.emit(op, a, b, formats=(format,))
+
+    if call["log_input"]:
+        loss = pair("Sub", call.emit("Exp", x, formats=(format,)), pair("Mul", target, x))
+    else:
+        logarithm = call.emit("Log", pair("Add", x, call.value(float(call["eps"]), format)), formats=(format,))
+        loss = pair("Sub", x, pair("Mul", target, logarithm))
+    if call["full"]:
+        # Torch computes it for all targets and drops it for those up to 1: the logarithm of zero is never seen.
+        one = call.value(1.0, format)
+        counted = call.emit("Max", target, one, formats=(format,))
+        product = pair("Mul", counted, call.emit("Log", counted, formats=(format,)))
+        circle = call.emit("Log", pair("Mul", counted, call.value(2.0 * math.pi, format)), formats=(format,))
+        formula = pair("Add", pair("Sub", product, counted), pair("Mul", circle, call.value(0.5, format)))
+        small = call.emit("LessOrEqual", target, one, formats=(BOOL,))
+        loss = pair("Add", loss, call.emit("Where", small, call.value(0.0, format), formula, formats=(format,)))
+    return reduced_elements(call, loss)
+
+
+@dropout.aten("dropout", "feature_dropout", "native_dropout")
+def _(call: AtenCall) -> int | tuple[int, int]:
+    """Identity at inference; whole channels are dropped like elements."""
+    format, x = call.result.format, call.tensor("input", call.result.format)
+    rate = float(call["p"])
+    training = call.value(bool(call["train"]) and rate > 0.0, BOOL)
+    if rate >= 1.0 and call["train"]:
+        # Torch gives zeros, where the quotient by 1 - p would be none.
+        made = call.emit("Mul", x, call.value(0.0, format), formats=(format,))
+        return made if len(call.results) == 1 else (made, call.cast(made, BOOL))
+    if len(call.results) == 1:
+        return call.emit("Dropout", x, call.value(rate, format), training, formats=(format,))
+    return call.emit("Dropout", x, call.value(rate, format), training, outputs=2, formats=(format, BOOL))

@@ -1,4 +1,4 @@
-"""Data movement: tensors reshaped, permuted, joined, split and repeated. Nothing is computed, cells move whole."""
+"""Data movement: the same elements under other shapes and in another order. Nothing is computed, cells move whole."""
 
 from __future__ import annotations
 
@@ -6,36 +6,28 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.operators.table import Call, operator
 from tensorproof.ranges import relations
 from tensorproof.ranges.affine import Form
 from tensorproof.ranges.containers import Abstract
-from tensorproof.ranges.grid import Cuts, Shape, Size, Span, broadcast_shapes, largest, smallest
+from tensorproof.ranges.grid import Cuts, Shape, Size, Span, largest, smallest
 from tensorproof.ranges.moving import (
-    FOLD_LIMIT,
-    affordable,
     anywhere,
-    concatenate,
     dimensions,
-    folded,
     known_axis,
     moved,
-    one_cell,
-    pick,
-    replaced,
     reshape,
     shape_of,
-    slice_axis,
     transpose,
 )
-from tensorproof.ranges.range import CELL_BUDGET, Range
-from tensorproof.ranges.views import Broadcast, Reshaped, Transposed
+from tensorproof.ranges.range import Range
+from tensorproof.ranges.views import Reshaped, Transposed
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 
 @operator("Identity", hands_on=True, elementwise=True)
@@ -53,6 +45,34 @@ def sample_op(op: Call, x: Range) -> Range:
 @identity.meaning
 @sample_op.meaning
 def _(run: Run, x: Any) -> Any:
+    return x
+
+
+@identity.aten(
+    *("alias", "alias_copy", "clone", "contiguous", "lift", "lift_fresh", "lift_fresh_copy", "pin_memory", "positive"),
+    *("resolve_conj", "resolve_neg", "conj", "_conj", "real"),
+)
+def _(call: AtenCall) -> int:
+    """The operand itself (of real numbers: others have no format here)."""
+    if call.result.format is None:
+        raise NotAnalysed("tensors of this dtype are not modelled")
+    return call.tensor("self")
+
+
+@identity.aten("broadcast_tensors")
+def _(call: AtenCall) -> tuple[int, ...]:
+    """All tensors in the shape that they broadcast to together."""
+    numbers = call.tensors("tensors")
+    shapes = [call.shape_of(number) for number in numbers]
+    return tuple(
+        _expanded_to(call, number, [shape for index, shape in enumerate(shapes) if index != own])
+        for own, number in enumerate(numbers)
+    )
+
+
+def _expanded_to(call: AtenCall, x: int, shapes: list[int]) -> int:
+    for shape in shapes:
+        x = call.moved("Expand", x, shape)
     return x
 
 
@@ -85,6 +105,41 @@ def _same_elements(op: Call, result: Range, x: Range, *_: Range | None) -> Form 
 
 
 reshape_.affine(_same_elements)
+
+
+@reshape_.aten("view", "view_copy", "_unsafe_view", "reshape", "_reshape_alias")
+def _(call: AtenCall) -> int:
+    sizes = call.arguments["shape" if "shape" in call.arguments else "size"]
+    return call.reshaped(call.tensor("self"), call.traced(sizes))
+
+
+@reshape_.aten("unflatten.int")
+def _(call: AtenCall) -> int:
+    x = call.handle("self")
+    axis = call.axis("dim", call.rank("self"))
+    sizes: list[Any] = [call.size(x, i) for i in range(call.rank("self"))]
+    return call.reshaped(x.number, call.traced([*sizes[:axis], *call.arguments["sizes"], *sizes[axis + 1 :]]))
+
+
+@reshape_.aten("flatten.using_ints")
+def _(call: AtenCall) -> int:
+    x, rank = call.handle("self"), call.rank("self")
+    if rank == 0:
+        return call.reshaped(x.number, [1])
+    first, last = call.axis("start_dim", rank), call.axis("end_dim", rank)
+    sizes: list[Any] = [call.size(x, i) for i in range(rank)]
+    return call.reshaped(x.number, call.traced([*sizes[:first], -1, *sizes[last + 1 :]]))
+
+
+@reshape_.aten("ravel")
+def _(call: AtenCall) -> int:
+    return call.reshaped(call.tensor("self"), call.traced([-1]))
+
+
+@reshape_.aten("view_as", "reshape_as")
+def _(call: AtenCall) -> int:
+    other = call.handle("other")
+    return call.reshaped(call.tensor("self"), [call.size(other, axis) for axis in range(call.rank("other"))])
 
 
 def _reshaped_sizes(shape: Shape | None, wanted: tuple[Size, ...], *, keeps_zero: bool) -> Shape:
@@ -181,6 +236,16 @@ def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
 squeeze.affine(_same_elements)
 
 
+@squeeze.aten(*(f"{name}.{overload}" for name in ("squeeze", "squeeze_copy") for overload in ("default", "dim", "dims")))
+def _(call: AtenCall) -> int:
+    """Without the axes (of those that are named) whose size is 1; a size that is not fixed is another one."""
+    shape, rank = call.handle("self").shape or (), call.rank("self")
+    named = call.get("dim", range(rank))
+    axes = {known_axis(axis, rank) for axis in ([named] if isinstance(named, int) else named) if rank}
+    dropped = [axis for axis in sorted(axes) if shape[axis] == 1]
+    return call.moved("Squeeze", call.tensor("self"), call.integers(dropped)) if dropped else call.tensor("self")
+
+
 @operator("Unsqueeze", steered_by=(1,))
 def unsqueeze(op: Call, x: Range, axes: Range | None = None) -> Range:
     """The same elements with new axes of size 1."""
@@ -188,6 +253,11 @@ def unsqueeze(op: Call, x: Range, axes: Range | None = None) -> Range:
 
 
 unsqueeze.affine(_same_elements)
+
+
+@unsqueeze.aten("unsqueeze", "unsqueeze_copy")
+def _(call: AtenCall) -> int:
+    return call.moved("Unsqueeze", call.tensor("self"), call.integers([call["dim"]]))
 
 
 @operator("ExpandDims", domain="com.microsoft")
@@ -244,6 +314,48 @@ def _(op: Call, result: Range, x: Range) -> Form | None:
     return relations.viewed(op, result, x, Transposed(result.sizes, order))
 
 
+def _permuted(call: AtenCall, order: list[int]) -> int:
+    return call.moved("Transpose", call.tensor("self"), perm=order) if order != sorted(order) else call.tensor("self")
+
+
+@transpose_.aten("permute", "permute_copy")
+def _(call: AtenCall) -> int:
+    return _permuted(call, call.axes("dims", call.rank("self")))
+
+
+@transpose_.aten("transpose.int", "transpose_copy.int", "swapdims", "swapaxes")
+def _(call: AtenCall) -> int:
+    names = ("axis0", "axis1") if "axis0" in call.arguments else ("dim0", "dim1")
+    order = list(range(call.rank("self")))
+    if order:
+        first, second = (call.axis(name, len(order)) for name in names)
+        order[first], order[second] = order[second], order[first]
+    return _permuted(call, order)
+
+
+@transpose_.aten("t", "t_copy", "numpy_T")
+def _(call: AtenCall) -> int:
+    return _permuted(call, list(range(call.rank("self")))[::-1])
+
+
+@transpose_.aten("mT", "mH", "adjoint", "matrix_H")
+def _(call: AtenCall) -> int:
+    """The last two axes exchanged (complex numbers have no format here)."""
+    *batch, rows, columns = range(call.rank("self"))
+    return _permuted(call, [*batch, columns, rows])
+
+
+@transpose_.aten("movedim.int", "movedim.intlist", "moveaxis.int", "moveaxis.intlist")
+def _(call: AtenCall) -> int:
+    rank = call.rank("self")
+    ends = (call["source"], call["destination"])
+    sources, targets = ([known_axis(i, rank) for i in ([end] if isinstance(end, int) else end)] for end in ends)
+    order = [axis for axis in range(rank) if axis not in sources]
+    for target, source in sorted(zip(targets, sources)):
+        order.insert(target, source)
+    return _permuted(call, order)
+
+
 @operator("DepthToSpace")
 def depth_to_space(op: Call, x: Range) -> Range:
     """Blocks of channels moved into space."""
@@ -286,162 +398,3 @@ def _space_to_blocks(op: Call | Run, sizes: tuple[int, ...]) -> _Blocks:
     is_outer = op.attribute("mode", "DCR") == "DCR"
     order = (0, 3, 5, 1, 2, 4) if is_outer else (0, 1, 3, 5, 2, 4)
     return (n, c, h // b, b, w // b, b), order, (n, c * b * b, h // b, w // b)
-
-
-# -- joining and splitting -------------------------------------------------------------------------------------------
-
-
-@operator("Concat")
-def concat(op: Call, *parts: Range) -> Range:
-    """Tensors joined along an axis."""
-    ranks = [len(part.shape) for part in parts if part.shape is not None]
-    return concatenate(parts, known_axis(op.attribute("axis", 1), ranks[0]) if ranks else 0)
-
-
-@concat.meaning
-def _(run: Run, *parts: Tensor) -> Tensor:
-    return run.torch.cat(parts, run.attribute("axis", 1))
-
-
-@concat.affine
-def _(op: Call, result: Range, *parts: Range) -> Form | None:
-    return relations.joined(op, result, parts, known_axis(op.attribute("axis", 1), result.rank))
-
-
-@operator("Split", steered_by=(1,))
-def split(op: Call, x: Range, sizes: Range | None = None) -> tuple[Range, ...]:
-    """Consecutive slices along an axis."""
-    axis = known_axis(op.attribute("axis", 0), x.rank)
-    size = shape_of(x)[axis]
-    lengths: list[Size]
-    if sizes is not None:
-        wanted = dimensions(sizes)
-        if wanted is None:
-            raise NotAnalysed("the number of parts is not known")
-        lengths = list(wanted)
-    elif op.attribute("split") is not None:
-        lengths = list(op.attribute("split"))
-    else:
-        lengths = _equal_lengths(size, op.attribute("num_outputs") or op.outputs)
-    if not isinstance(size, int) or not all(isinstance(length, int) for length in lengths):
-        whole = one_cell(affordable(x), (axis,))
-        return tuple(moved(whole, replaced(shape_of(x), axis, length), whole.grid, lambda a: a) for length in lengths)
-    ends = np.cumsum([smallest(length) for length in lengths])
-    return tuple(slice_axis(x, axis, int(end) - smallest(length), int(end)) for end, length in zip(ends, lengths))
-
-
-@split.affine
-def _(op: Call, results: tuple[Range, ...], x: Range, sizes: Range | None = None) -> tuple[Form | None, ...]:
-    return relations.parts(op, results, x, known_axis(op.attribute("axis", 0), x.rank))
-
-
-@split.meaning
-def _(run: Run, x: Tensor, sizes: Tensor | None = None) -> tuple[Tensor, ...]:
-    axis = known_axis(run.attribute("axis", 0), x.ndim)
-    lengths = run.integers("split", sizes)
-    if lengths is None:
-        equal = _equal_lengths(x.shape[axis], run.attribute("num_outputs") or run.outputs)
-        lengths = [smallest(length) for length in equal]
-    return x.split(lengths, axis)
-
-
-def _equal_lengths(size: Size, parts: int) -> list[Size]:
-    """Equal parts of an axis, the last one smaller if they do not divide it (ONNX Split-18)."""
-    if isinstance(size, int):
-        length = -(-size // parts)
-        return [*[length] * (parts - 1), size - length * (parts - 1)]
-    longest = None if size.high is None else -(-size.high // parts)
-    return [*[Span(size.low // parts, longest)] * (parts - 1), Span(0, longest)]
-
-
-# -- repetition ------------------------------------------------------------------------------------------------------
-
-
-@operator("Tile", steered_by=(1,))
-def tile(op: Call, x: Range, repeats: Range) -> Range:
-    """The tensor repeated along its axes."""
-    times = dimensions(repeats)
-    if times is None:
-        raise NotAnalysed("the number of repetitions is not known")
-    sizes = tuple(product([size, count]) for size, count in zip(shape_of(x), times))
-    if all(isinstance(size, int) for size in (*sizes, *times)):
-        counts = [smallest(count) for count in times]
-        result = folded(lambda array: np.tile(array, counts), math.prod(map(smallest, sizes)), x)
-        if result is not None:
-            return result
-    x = affordable(x)
-    for axis, count in enumerate(times):
-        x = _repeated(x, axis, count, sizes[axis])
-    return x
-
-
-@tile.meaning
-def _(run: Run, x: Tensor, repeats: Tensor) -> Tensor:
-    return x.repeat(run.integers("repeats", repeats) or [])
-
-
-def _repeated(x: Range, axis: int, count: Size, size: Size) -> Range:
-    old = shape_of(x)[axis]
-    if count == 1 or old == 0:
-        return x
-    cells = math.prod(x.cells)
-    if not isinstance(count, int) or not isinstance(size, int) or cells * count > 4 * CELL_BUDGET:
-        x = one_cell(x, (axis,))
-    shape = replaced(shape_of(x), axis, size)
-    cuts = x.grid[axis]
-    if size == 0:
-        return pick(x, axis, np.zeros(x.cells[axis] + 1, np.int64), slice(None))
-    if cuts is None:
-        return moved(x, shape, x.grid, lambda a: a)
-    starts = np.arange(smallest(count), dtype=np.int64)[:, None] * cuts[-1] + cuts[:-1]
-    order = np.tile(np.arange(len(cuts) - 1), smallest(count))
-    return pick(x, axis, np.append(starts.reshape(-1), smallest(size)), order)
-
-
-@operator("Expand", steered_by=(1,))
-def expand(op: Call, x: Range, shape: Range) -> Range:
-    """The tensor broadcast to a shape."""
-    wanted = dimensions(shape)
-    if wanted is None or x.shape is None:
-        return anywhere(x, None)
-    return broadcast(x, tuple(size if isinstance(size, int) else Span(max(size.low, 0), size.high) for size in wanted))
-
-
-@expand.meaning
-def _(run: Run, x: Tensor, shape: Tensor) -> Tensor:
-    wanted = run.integers("shape", shape) or []
-    return x.expand(run.torch.broadcast_shapes(x.shape, tuple(wanted)))
-
-
-@expand.affine
-def _(op: Call, result: Range, x: Range, shape: Range) -> Form | None:
-    return relations.viewed(op, result, x, Broadcast(result.sizes))
-
-
-def broadcast(x: Range, shape: Shape) -> Range:
-    """The tensor repeated to the shape that it and `shape` broadcast to; no cell is added."""
-    old = shape_of(x)
-    new = broadcast_shapes(old, shape)
-    if all(isinstance(size, int) for size in new):
-        numbers = [smallest(size) for size in new]
-        if math.prod(numbers) <= FOLD_LIMIT:
-            result = folded(lambda array: np.broadcast_to(array, numbers), math.prod(numbers), x)
-            if result is not None:
-                return result
-    x = affordable(x)
-    offset = len(new) - len(old)
-    padded: Shape = (*([1] * offset), *old)
-    # An axis that gets no element loses its cell; one whose size is not known keeps a single cell.
-    emptied = tuple(slice(0, 0) if size == 0 else slice(None) for size in new)
-    grid: list[Cuts] = [None] * offset
-    grid.extend(x.grid)
-    for axis, size in enumerate(new):
-        if size == 0:
-            grid[axis] = np.zeros(1, np.int64)
-        elif padded[axis] != size:
-            grid[axis] = None
-
-    def move(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return array.reshape((1,) * offset + array.shape)[emptied]
-
-    return moved(x, new, tuple(grid), move)

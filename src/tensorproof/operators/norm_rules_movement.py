@@ -12,15 +12,8 @@ from typing import Any
 from tensorproof.operators.cropping import contrib_pad, pad, slice_, trilu
 from tensorproof.operators.extremes import reduce_max, reduce_min
 from tensorproof.operators.indexing import gather
-from tensorproof.operators.movement import (
-    concat,
-    expand,
-    expand_dims,
-    split,
-    squeeze,
-    tile,
-    unsqueeze,
-)
+from tensorproof.operators.joining import concat, expand, split, tile
+from tensorproof.operators.movement import expand_dims, squeeze, unsqueeze
 from tensorproof.operators.pooling import average_pool, global_average_pool, global_max_pool, max_pool
 from tensorproof.operators.reductions import reduce_mean, reduce_sum
 from tensorproof.operators.table import Call

@@ -5,14 +5,17 @@ and MeanVarianceNormalization. How the statistics are taken to be computed is sa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorproof.formats import FLOAT32, Array
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import FLOAT32, Array, Format
+from tensorproof.frontends.aten import OWN
+from tensorproof.graph import ABSENT
 from tensorproof.operators.activations import least, rounded
 from tensorproof.operators.statistics import STATISTICS, affine, normalise, spread_special, stash
-from tensorproof.operators.table import CORRECT, RESULT, UNDEFINED, Call, operator
+from tensorproof.operators.table import CORRECT, NEWEST, RESULT, UNDEFINED, Call, operator
 from tensorproof.ranges.elementwise import binary, corners, increasing, monotone, product
 from tensorproof.ranges.folds import normalised_axis
 from tensorproof.ranges.grid import every
@@ -20,9 +23,11 @@ from tensorproof.ranges.moving import reshape
 from tensorproof.ranges.range import SPECIALS, Range, align
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 from tensorproof.rules.degenerate_normalisation import DEGENERATE_NORMALISATION
+from tensorproof.targets import TORCH_CPU
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 # Defaults of attributes are float32 numbers.
 EPSILON = float(np.float32(1e-5))
@@ -48,6 +53,11 @@ def standardised(run: Run, x: Tensor, axes: Sequence[int], epsilon: float) -> tu
     return centred * inverse, mean, inverse
 
 
+def _as_torch(op: Call) -> dict[str, bool]:
+    """How the target takes the statistics of layers and groups, if not in two passes (`tensorproof.operators.statistics`)."""
+    return {"folded": True, "updates": True} if op.target is TORCH_CPU else {}
+
+
 def layer_normalised(
     op: Call, x: Range, axes: Sequence[int], epsilon: float, scale: Range, bias: Range | None
 ) -> tuple[Range, Range, Range]:
@@ -57,7 +67,7 @@ def layer_normalised(
         kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.sizes))
         nothing = [Range.uniform(kept, f or stash(x.format), 0.0, 0.0) for f in (mean_format, inverse_format)]
         return x, nothing[0], nothing[1]
-    y, rows, found = normalise(op, x, axes, epsilon, stash(x.format))
+    y, rows, found = normalise(op, x, axes, epsilon, stash(x.format), **_as_torch(op))
     flags = spread_special(rows)
     if flags is not None:
         flags = flags[tuple(slice(0, 1) if axis in axes else slice(None) for axis in range(x.rank))]
@@ -75,7 +85,8 @@ def layer_normalization(op: Call, x: Range, scale: Range, bias: Range | None = N
     axes = range(normalised_axis(int(op.attribute("axis", -1)), x.rank), x.rank)
     epsilon = op.attribute("epsilon", EPSILON)
     if op.outputs == 1 and 0 not in x.cells:
-        return affine(op, normalise(op, x, tuple(axes), epsilon, stash(x.format))[0], scale, bias)
+        y, _, _ = normalise(op, x, tuple(axes), epsilon, stash(x.format), **_as_torch(op))
+        return affine(op, y, scale, bias)
     return layer_normalised(op, x, tuple(axes), epsilon, scale, bias)
 
 
@@ -85,6 +96,29 @@ def _(run: Run, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> tuple[T
     y, mean, inverse = standardised(run, x, axes, run.attribute("epsilon", EPSILON))
     scaled = y.to(x.dtype) * scale
     return scaled if bias is None else scaled + bias, mean, inverse
+
+
+@layer_normalization.aten("layer_norm")
+def _(call: AtenCall) -> int:
+    return call.emit("LayerNormalization", *_of_layer(call), **_attributes(call), formats=(call.result.format,))
+
+
+@layer_normalization.aten("native_layer_norm")
+def _(call: AtenCall) -> tuple[int, ...]:
+    formats = [handle.format for handle in call.results]
+    return call.emit("LayerNormalization", *_of_layer(call), **_attributes(call), outputs=3, formats=formats)
+
+
+def _of_layer(call: AtenCall) -> tuple[int, int, int]:
+    """The input, the scale and the bias of a normalisation over the last axes."""
+    format, shape = call.result.format, call["normalized_shape"]
+    scale = call.tensor("weight", format)
+    scale = call.constant(np.ones(shape), format) if scale == ABSENT else scale
+    return call.tensor("input", format), scale, call.tensor("bias", format)
+
+
+def _attributes(call: AtenCall) -> dict[str, Any]:
+    return {"axis": -len(call["normalized_shape"]), "epsilon": float(call["eps"])}
 
 
 @operator("InstanceNormalization", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, hazards=STATISTICS)
@@ -104,20 +138,70 @@ def _(run: Run, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
     return y * along_channels(scale, x.ndim) + along_channels(bias, x.ndim)
 
 
+@instance_normalization.aten("instance_norm")
+def _(call: AtenCall) -> int:
+    """By the statistics of each sample, or by running ones as in a batch."""
+    if not call["use_input_stats"]:
+        return call.delegate("batch_norm.default", **{**call.arguments, "training": False})
+    format = call.result.format
+    channels = _channels(call)
+    scale, bias = (_per_channel_or(call, name, value, channels) for name, value in (("weight", 1.0), ("bias", 0.0)))
+    return call.emit(
+        "InstanceNormalization", call.tensor("input", format), scale, bias, epsilon=float(call["eps"]), formats=(format,)
+    )
+
+
+def _channels(call: AtenCall) -> int:
+    channels = (call.handle("input").shape or (None, None))[1]
+    if not isinstance(channels, int):
+        raise NotAnalysed("the number of channels is not fixed")
+    return channels
+
+
+def _per_channel_or(call: AtenCall, name: str, value: float, channels: int) -> int:
+    """A vector with one element per channel, or one number for all of them where it is left out."""
+    given = call.tensor(name, call.result.format)
+    return call.constant(np.full(channels, value), call.result.format) if given == ABSENT else given
+
+
 @operator("GroupNormalization", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, hazards=STATISTICS)
 def group_normalization(op: Call, x: Range, scale: Range, bias: Range) -> Range:
     """Groups of channels by mean and variance, which the function body computes as E[x^2] - E[x]^2: unsafe for large means."""
     if 0 in x.cells:
         return x
-    sizes, groups = x.sizes, int(op.attribute("num_groups"))
-    grouped = reshape(x, (sizes[0], groups, sizes[1] // groups, *sizes[2:]))
-    epsilon = op.attribute("epsilon", EPSILON)
     # Version 18 computes in the tensor's own format and has scale and bias per group (ONNX GroupNormalization-18).
     format = stash(x.format) if op.version >= 21 else x.format
-    y, _, _ = normalise(op, grouped, range(2, grouped.rank), epsilon, format, folded=True, one_pass=True)
-    if op.version >= 21:
-        return affine(op, reshape(y, sizes), per_channel(scale, x.rank), per_channel(bias, x.rank))
-    return reshape(affine(op, y, per_channel(scale, y.rank), per_channel(bias, y.rank)), sizes)
+    return _by_groups(op, x, scale, bias, format, per_group=op.version < 21, folded=True, one_pass=True)
+
+
+@operator("GroupNormalization", domain=OWN, error=CORRECT, overflow=ARITHMETIC_OVERFLOW, hazards=STATISTICS)
+def own_group_normalization(op: Call, x: Range, scale: Range, bias: Range) -> Range:
+    """Groups of channels by mean and variance, which are never taken as E[x^2] - E[x]^2: PyTorch's own."""
+    if 0 in x.cells:
+        return x
+    return _by_groups(op, x, scale, bias, stash(x.format), per_group=False, **{"folded": True, **_as_torch(op)})
+
+
+def _by_groups(op: Call, x: Range, scale: Range, bias: Range, format: Format, *, per_group: bool, **statistics: bool) -> Range:
+    sizes, groups = x.sizes, int(op.attribute("num_groups"))
+    grouped = reshape(x, (sizes[0], groups, sizes[1] // groups, *sizes[2:]))
+    y, _, _ = normalise(op, grouped, range(2, grouped.rank), op.attribute("epsilon", EPSILON), format, **statistics)
+    if per_group:
+        return reshape(affine(op, y, per_channel(scale, y.rank), per_channel(bias, y.rank)), sizes)
+    return affine(op, reshape(y, sizes), per_channel(scale, x.rank), per_channel(bias, x.rank))
+
+
+@own_group_normalization.meaning
+def _(run: Run, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+    return run.apply("GroupNormalization", x, scale, bias, version=NEWEST, **run.attributes)
+
+
+@own_group_normalization.aten("group_norm")
+def _(call: AtenCall) -> int:
+    format, channels = call.result.format, _channels(call)
+    scale, bias = (_per_channel_or(call, name, value, channels) for name, value in (("weight", 1.0), ("bias", 0.0)))
+    attributes: dict[str, Any] = {"num_groups": int(call["num_groups"]), "epsilon": float(call["eps"])}
+    return call.own("GroupNormalization", call.tensor("input", format), scale, bias, formats=(format,), **attributes)
 
 
 @group_normalization.meaning
@@ -169,19 +253,27 @@ def batch_normalization(op: Call, x: Range, scale: Range, bias: Range, mean: Ran
     epsilon = op.attribute("epsilon", EPSILON)
     if not _trains(op) or 0 in x.cells:
         return _with_given_statistics(op, x, scale, bias, mean, variance, epsilon)
-    format = stash(x.format) if x.format.bits < 32 else x.format
-    axes = tuple(axis for axis in range(rank) if axis != 1)
-    y, rows, found = normalise(op, x, axes, epsilon, format, folded=True)
-    y = affine(op, y, scale, bias, amplified=float(((1.0 + found.relative) / np.sqrt(found.floor)).max()))
+    y, current_mean, current_variance, _ = _by_batch(op, x, scale, bias, epsilon)
     momentum = op.attribute("momentum", MOMENTUM)
-    growth = 1.0 + 2.0 * rows.length * op.accumulation(format).unit_roundoff + 8.0 * format.unit_roundoff
-    lost = 2.0 * least(op, format)
-    current_mean = rows.per_row(found.low, found.high)
-    current_variance = rows.per_row(np.maximum(found.least / growth - lost, 0.0), (found.most + found.error**2) * growth + lost)
     running_mean = _running(op, mean, current_mean, momentum)
     running_variance = _running(op, variance, current_variance, momentum)
     results = [_vector(part) for part in (running_mean, running_variance, current_mean, current_variance)]
     return (y, *results) if op.version < 14 else (y, *results[:2])
+
+
+def _by_batch(op: Call, x: Range, scale: Range, bias: Range, epsilon: float) -> tuple[Range, Range, Range, Range]:
+    """A batch by its own statistics; these, and the reciprocal of the deviation."""
+    format = stash(x.format) if x.format.bits < 32 else x.format
+    axes = tuple(axis for axis in range(x.rank) if axis != 1)
+    y, rows, found = normalise(op, x, axes, epsilon, format, folded=True)
+    fastest = (1.0 + found.relative) / np.sqrt(found.floor)
+    y = affine(op, y, scale, bias, amplified=float(fastest.max()))
+    growth = 1.0 + 2.0 * rows.length * op.accumulation(format).unit_roundoff + 8.0 * format.unit_roundoff
+    lost = 2.0 * least(op, format)
+    mean = rows.per_row(found.low, found.high)
+    variance = rows.per_row(np.maximum(found.least / growth - lost, 0.0), (found.most + found.error**2) * growth + lost)
+    slowest = np.where(found.overflow, 0.0, 1.0 / np.sqrt(found.ceiling) / (1.0 + found.relative))
+    return y, mean, variance, rows.per_row(slowest, fastest)
 
 
 @batch_normalization.meaning
@@ -199,6 +291,81 @@ def _(run: Run, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: 
     momentum = run.attribute("momentum", MOMENTUM)
     running = [old * momentum + new * (1 - momentum) for old, new in zip((mean, variance), current)]
     return y.to(x.dtype) * shaped(scale) + shaped(bias), *running, *current
+
+
+@batch_normalization.aten("batch_norm")
+def _(call: AtenCall) -> int:
+    """By running statistics, or in training (and where there are none) by those of the batch."""
+    if call["training"] or not call.is_given("running_mean"):
+        return _training(call, 1)[0]
+    return call.emit("BatchNormalization", *_of_batch(call), epsilon=float(call["eps"]), formats=(call.result.format,))
+
+
+@batch_normalization.aten("_native_batch_norm_legit_no_training")
+def _(call: AtenCall) -> tuple[int, ...]:
+    y = call.emit("BatchNormalization", *_of_batch(call), epsilon=float(call["eps"]), formats=(call.result.format,))
+    return y, ABSENT, ABSENT
+
+
+def _of_batch(call: AtenCall) -> tuple[int, ...]:
+    """Input, scale, bias, mean and variance; without running statistics those of no training at all."""
+    format, channels = call.result.format, _channels(call)
+    defaults = (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0))
+    return call.tensor("input", format), *(_per_channel_or(call, name, value, channels) for name, value in defaults)
+
+
+@operator("TrainingBatchNormalization", domain=OWN, error=CORRECT, overflow=ARITHMETIC_OVERFLOW, hazards=STATISTICS)
+def training_batch_normalization(
+    op: Call, x: Range, scale: Range, bias: Range, mean: Range, variance: Range
+) -> Range | tuple[Range, ...]:
+    """A batch by its own statistics; with the statistics, and the running ones, whose variance is divided by n - 1."""
+    if 0 in x.cells:
+        raise NotAnalysed("a batch without elements")
+    scale, bias, mean, variance = (per_channel(part, x.rank) for part in (scale, bias, mean, variance))
+    y, current_mean, current_variance, inverse = _by_batch(op, x, scale, bias, op.attribute("epsilon", EPSILON))
+    if op.outputs == 1:
+        return y
+    momentum, count = op.attribute("momentum", MOMENTUM), x.size // x.sizes[1]
+    factor = count / max(count - 1, 1)
+    unbiased = current_variance.replace(current_variance.low * factor, current_variance.high * factor, None)
+    running = _running(op, mean, current_mean, momentum), _running(op, variance, unbiased, momentum)
+    return (y, *(_vector(part) for part in (current_mean, inverse, *running)))[: op.outputs]
+
+
+@training_batch_normalization.meaning
+def _(run: Run, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
+    axes = tuple(axis for axis in range(x.ndim) if axis != 1)
+    y, current, inverse = standardised(run, x, axes, run.attribute("epsilon", EPSILON))
+    momentum = run.attribute("momentum", MOMENTUM)
+    count = x.numel() // x.shape[1]
+    unbiased = x.to(y.dtype).var(axes, correction=0) * count / max(count - 1, 1)
+    running = (old * momentum + new * (1 - momentum) for old, new in ((mean, current.reshape(-1)), (variance, unbiased)))
+    scaled = y.to(x.dtype) * along_channels(scale, x.ndim) + along_channels(bias, x.ndim)
+    return scaled, current.reshape(-1), inverse.reshape(-1), *running
+
+
+@training_batch_normalization.aten("_native_batch_norm_legit", "_native_batch_norm_legit.no_stats", "native_batch_norm")
+def _(call: AtenCall) -> tuple[int, ...]:
+    """With the mean and the reciprocal of the deviation of the batch; running statistics are changed in place."""
+    if not call["training"]:
+        return call.delegate("_native_batch_norm_legit_no_training.default", **call.arguments)
+    return _training(call, 3)
+
+
+@training_batch_normalization.aten("_native_batch_norm_legit_functional")
+def _(call: AtenCall) -> tuple[int, ...]:
+    if not call["training"]:
+        raise NotAnalysed("running statistics that are given back unchanged are not modelled")
+    return _training(call, 5)
+
+
+def _training(call: AtenCall, outputs: int) -> tuple[int, ...]:
+    """The first results of a batch's normalisation by its own statistics."""
+    formats = [handle.format for handle in call.results]
+    # ONNX weighs the old statistics with the momentum, PyTorch the new ones.
+    attributes = {"epsilon": float(call["eps"]), "momentum": 1.0 - float(call["momentum"])}
+    made = call.own("TrainingBatchNormalization", *_of_batch(call), outputs=outputs, formats=formats, **attributes)
+    return made if outputs > 1 else (made,)
 
 
 def _trains(op: Call | Run) -> bool:

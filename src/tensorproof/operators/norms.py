@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tensorproof.errors import NotAnalysed
 from tensorproof.formats import FLOAT32, Array, Format
+from tensorproof.graph import ABSENT
 from tensorproof.operators.activations import least, rounded
 from tensorproof.operators.normalisation import EPSILON
 from tensorproof.operators.statistics import STATISTICS, affine, spread_special, stash
@@ -27,6 +29,7 @@ from tensorproof.rules.degenerate_normalisation import DEGENERATE_NORMALISATION
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 
 def _powers(low: Array, high: Array, p: int) -> tuple[Array, Array]:
@@ -115,6 +118,20 @@ def rms_normalization(op: Call, x: Range, scale: Range) -> Range:
 def _(run: Run, x: Tensor, scale: Tensor) -> Tensor:
     axes = range(normalised_axis(int(run.attribute("axis", -1)), x.ndim), x.ndim)
     return divided_by_root_mean_square(run, x, axes, run.attribute("epsilon", EPSILON))[0].to(x.dtype) * scale
+
+
+@rms_normalization.aten("rms_norm", "_fused_rms_norm")
+def _(call: AtenCall) -> int | tuple[int, ...]:
+    """Without an epsilon, that of the format is taken."""
+    format, shape = call.result.format, call["normalized_shape"]
+    if format is None:
+        raise NotAnalysed("the format of a normalisation is not known")
+    scale = call.tensor("weight", format)
+    scale = call.constant(np.ones(shape), format) if scale == ABSENT else scale
+    # PyTorch's epsilon of a format is the distance from 1 to the next number: two unit roundoffs.
+    epsilon = float(call.get("eps", 2.0 * format.unit_roundoff))
+    y = call.emit("RMSNormalization", call.tensor("input", format), scale, axis=-len(shape), epsilon=epsilon, formats=(format,))
+    return y if len(call.results) == 1 else (y, ABSENT)
 
 
 def divided_by_root_mean_square(run: Run, x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tensor, Tensor]:

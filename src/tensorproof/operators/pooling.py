@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import INT64, Array
-from tensorproof.operators.convolution import by_rank, padded
+from tensorproof.graph import ABSENT
+from tensorproof.operators.convolution import batched, by_rank, padded, spatial, unbatched
 from tensorproof.operators.table import CORRECT, Attributed, Call, Mask, operator
 from tensorproof.ranges.axis_maps import Mixture
 from tensorproof.ranges.grid import Size, largest, smallest
@@ -32,6 +33,7 @@ from tensorproof.rules.empty_reduction import EMPTY_REDUCTION
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 #: Elements of tables of windows over all axes at once (indices of maxima).
 JOINT_BUDGET = 1 << 21
@@ -106,6 +108,39 @@ def _(run: Run, x: Tensor) -> Tensor:
         return taps.sum(dim=-1) / run.torch.from_numpy(counts).to(x.dtype)
 
     return _over_each_axis(padded(run, x, windows), windows, mean)
+
+
+@average_pool.aten("avg_pool1d", "avg_pool2d", "avg_pool3d")
+def _(call: AtenCall) -> int:
+    """The mean of each window; with `divisor_override` its sum divided by a number of one's own."""
+    format, rank = call.result.format, _pooled_axes(call)
+    attributes, divisor = _window_attributes(call, rank), call.get("divisor_override")
+    includes_padding = bool(call["count_include_pad"])
+    if divisor is not None:
+        if attributes["ceil_mode"]:
+            raise NotAnalysed("a divisor of one's own together with ceil_mode is not modelled")
+        includes_padding = True
+    x = batched(call, "self", rank, call.tensor("self", format))
+    y = call.emit("AveragePool", x, count_include_pad=int(includes_padding), formats=(format,), **attributes)
+    if divisor is not None:
+        factor = call.value(math.prod(attributes["kernel_shape"]) / divisor, format)
+        y = call.emit("Mul", y, factor, formats=(format,))
+    return unbatched(call, "self", rank, y)
+
+
+def _pooled_axes(call: AtenCall) -> int:
+    """The number of spatial axes: the digit in the operator's name."""
+    return int(next(letter for letter in call.name if letter.isdigit()))
+
+
+def _window_attributes(call: AtenCall, rank: int) -> dict[str, Any]:
+    kernel = spatial(call, "kernel_size", rank)
+    return {
+        "kernel_shape": kernel,
+        "strides": spatial(call, "stride", rank) if call["stride"] else kernel,
+        "pads": spatial(call, "padding", rank) * 2,
+        "ceil_mode": int(bool(call["ceil_mode"])),
+    }
 
 
 def _counted(op: Attributed, window: Window, outputs: Integers) -> Integers:
@@ -354,6 +389,34 @@ def _(run: Run, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
     return largest if run.outputs < 2 else (largest, _without_padding(run, x, places, windows))
 
 
+@max_pool.aten("max_pool1d", "max_pool2d", "max_pool3d")
+def _(call: AtenCall) -> int:
+    rank = _pooled_axes(call)
+    x = batched(call, "self", rank, call.tensor("self"))
+    attributes = _window_attributes(call, rank)
+    y = call.moved("MaxPool", x, dilations=spatial(call, "dilation", rank), **attributes)
+    return unbatched(call, "self", rank, y)
+
+
+@max_pool.aten("max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices")
+def _(call: AtenCall) -> tuple[int, int]:
+    rank = _pooled_axes(call)
+    return _maxima_with_places(call, rank, dilations=spatial(call, "dilation", rank), **_window_attributes(call, rank))
+
+
+def _maxima_with_places(call: AtenCall, rank: int, **attributes: Any) -> tuple[int, int]:
+    """Maxima and where they stand; torch counts places from the beginning of each plane."""
+    space = (call.handle("self").shape or ())[-rank:]
+    if not all(isinstance(size, int) for size in space):
+        raise NotAnalysed("the size of a plane is not fixed")
+    x = batched(call, "self", rank, call.tensor("self"))
+    formats = (call.result.format, INT64)
+    y, places = call.emit("MaxPool", x, outputs=2, formats=formats, **attributes)
+    plane = call.constant(np.array(math.prod(int(size or 0) for size in space), np.int64))
+    places = call.emit("Mod", places, plane, formats=(INT64,))
+    return unbatched(call, "self", rank, y), unbatched(call, "self", rank, places)
+
+
 def _without_padding(run: Run, x: Tensor, places: Tensor, windows: Sequence[Window]) -> Tensor:
     """Places in padded planes as indices into the whole tensor, in the order that the node counts in."""
     axes = range(len(windows))
@@ -458,6 +521,68 @@ def global_max_pool(op: Call, x: Range) -> Range:
 @global_max_pool.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return x.amax(dim=tuple(range(2, x.ndim)), keepdim=True) if x.ndim > 2 else x
+
+
+# -- a given number of windows ----------------------------------------------------------------------------------------
+
+
+@average_pool.aten(
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"
+)
+def _(call: AtenCall) -> int:
+    """The mean of each of so many windows, which share elements where their number does not divide the size."""
+    format, rank = call.result.format, _pooled_axes(call)
+    x = call.tensor("self", format)
+    wanted = spatial(call, "output_size", rank)
+    if all(count == 1 for count in wanted):
+        # Any size, a symbolic one included.
+        axes = call.constant(np.arange(-rank, 0, dtype=np.int64))
+        return call.emit("ReduceMean", x, axes, keepdims=1, formats=(format,))
+    sizes = _fixed_space(call, rank)
+    if all(size % count == 0 for size, count in zip(sizes, wanted, strict=True)):
+        kernel = [size // count for size, count in zip(sizes, wanted, strict=True)]
+        y = call.emit("AveragePool", batched(call, "self", rank, x), kernel_shape=kernel, strides=kernel, formats=(format,))
+        return unbatched(call, "self", rank, y)
+    for axis, (size, count) in enumerate(zip(sizes, wanted, strict=True), start=call.rank("self") - rank):
+        weights = np.zeros((size, count))
+        for position, (begin, end) in enumerate(_shares(size, count)):
+            weights[begin:end, position] = 1.0 / (end - begin)
+        order = [*(a for a in range(call.rank("self")) if a != axis), axis]
+        turned = call.moved("Transpose", x, perm=order)
+        means = call.emit("MatMul", turned, call.constant(weights, format), formats=(format,))
+        x = call.moved("Transpose", means, perm=[order.index(a) for a in range(call.rank("self"))])
+    return x
+
+
+@max_pool.aten("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
+def _(call: AtenCall) -> tuple[int, int]:
+    """The maximum of each of so many windows; where they stand is only known where the windows are alike."""
+    rank = _pooled_axes(call)
+    sizes, wanted = _fixed_space(call, rank), spatial(call, "output_size", rank)
+    if all(size % count == 0 for size, count in zip(sizes, wanted, strict=True)):
+        kernel = [size // count for size, count in zip(sizes, wanted, strict=True)]
+        return _maxima_with_places(call, rank, kernel_shape=kernel, strides=kernel)
+    x = call.tensor("self")
+    for axis, (size, count) in enumerate(zip(sizes, wanted, strict=True), start=call.rank("self") - rank):
+        shares = _shares(size, count)
+        longest = max(end - begin for begin, end in shares)
+        # A window's last element is read again until all windows are equally long.
+        taps = np.array([[min(begin + tap, end - 1) for tap in range(longest)] for begin, end in shares], np.int64)
+        gathered = call.moved("Gather", x, call.constant(taps), axis=axis)
+        x = call.moved("ReduceMax", gathered, call.constant(np.array([axis + 1], np.int64)), keepdims=0)
+    return x, ABSENT
+
+
+def _fixed_space(call: AtenCall, rank: int) -> list[int]:
+    space = (call.handle("self").shape or ())[-rank:]
+    if not all(isinstance(size, int) for size in space):
+        raise NotAnalysed("the size that is shared out is not fixed")
+    return [int(size or 0) for size in space]
+
+
+def _shares(size: int, count: int) -> list[tuple[int, int]]:
+    """The windows of an adaptive pool: from floor(i size / count) to ceil((i + 1) size / count)."""
+    return [(index * size // count, -((index + 1) * size // -count)) for index in range(count)]
 
 
 # -- the way back -----------------------------------------------------------------------------------------------------

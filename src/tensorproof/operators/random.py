@@ -8,12 +8,12 @@ through its tail, Box-Muller (PyTorch, CUDA) 8.58: a sample is assumed to lie wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import BY_ONNX_CODE, FLOAT32, INT32, Format
+from tensorproof.formats import BY_ONNX_CODE, FLOAT32, FLOAT64, INT32, Format
 from tensorproof.operators.table import RESULT, Call, Error, operator
 from tensorproof.ranges.grid import Shape, largest
 from tensorproof.ranges.range import SPECIALS, Range
@@ -21,6 +21,7 @@ from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 #: Standard deviations that no common generator of normal numbers leaves.
 NORMAL_REACH = 13.0
@@ -68,6 +69,27 @@ def _(run: Run, like: Tensor) -> Tensor:
     return _stored(run, _normal_sample(run, like.shape), like)
 
 
+@random_normal_like.aten("randn", "randn_like", "normal.float_float", "normal_functional")
+def _(call: AtenCall) -> int:
+    return _sampled(call, "RandomNormalLike", mean=float(call.get("mean", 0.0)), scale=float(call.get("std", 1.0)))
+
+
+@random_normal_like.aten("normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor")
+def _(call: AtenCall) -> int:
+    """A sample that is scaled, then moved: the mean and the deviation are data."""
+    format = call.result.format
+    scaled = call.moved("Mul", _sampled(call, "RandomNormalLike"), call.tensor("std", format))
+    return call.moved("Add", scaled, call.tensor("mean", format))
+
+
+def _sampled(call: AtenCall, op: str, format: Format | None = None, **attributes: Any) -> int:
+    """Random numbers in the shape of the result and in its format, or another one."""
+    format = format or call.result.format
+    if format is None:
+        raise NotAnalysed("tensors of this dtype are not modelled")
+    return call.emit(op, call.zeros(), dtype=format.onnx_code, formats=(format,), **attributes)
+
+
 def _normal_sample(run: Run, shape: Sequence[int]) -> Tensor:
     sample = run.torch.randn(tuple(shape), generator=run.generator, dtype=run.torch.float64)
     return run.attribute("mean", 0.0) + run.attribute("scale", 1.0) * sample
@@ -106,6 +128,42 @@ def _(run: Run, like: Tensor) -> Tensor:
     return _stored(run, _uniform_sample(run, like.shape), like)
 
 
+@random_uniform_like.aten("rand", "rand_like", "uniform")
+def _(call: AtenCall) -> int:
+    """Between two numbers; from 0 to 1 the end itself is never drawn (ATen draws a whole number of units of the last place)."""
+    low, high = float(call.get("from", 0.0)), float(call.get("to", 1.0))
+    format = call.result.format
+    if (low, high) == (0.0, 1.0) and format is not None:
+        high = 1.0 - format.unit_roundoff
+    return _sampled(call, "RandomUniformLike", low=low, high=high)
+
+
+@random_uniform_like.aten("randint", "randint.low", "randint_like", "randint_like.low_dtype", "multinomial", "randperm")
+def _(call: AtenCall) -> int:
+    """Whole numbers from one end to before the other; how often each is drawn is of no interest."""
+    low, high = call.get("low", 0), call.arguments.get("high", call.arguments.get("n"))
+    if "num_samples" in call.arguments:
+        high = call.size(call.handle("self"), call.rank("self") - 1)
+    if not isinstance(high, int):
+        raise NotAnalysed("the end of what random integers are drawn from is computed")
+    sample = _sampled(call, "RandomUniformLike", FLOAT64, low=float(low), high=float(high))
+    below = call.moved("Floor", sample)
+    drawn = call.moved("Min", below, call.value(float(max(high - 1, low)), FLOAT64))
+    return drawn if call.result.format is None else call.cast(drawn, call.result.format)
+
+
+@random_uniform_like.aten("exponential")
+def _(call: AtenCall) -> int:
+    """-ln(u) / rate. Torch draws no zero: the least that is assumed is the smallest normal number."""
+    format = call.result.format
+    if format is None:
+        raise NotAnalysed("tensors of this dtype are not modelled")
+    uniform = _sampled(call, "RandomUniformLike", FLOAT64, low=2.0**-53, high=1.0)
+    drawn = call.moved("Neg", call.moved("Log", uniform))
+    scaled = call.cast(call.moved("Div", drawn, call.value(float(call["lambd"]), FLOAT64)), format)
+    return call.moved("Max", scaled, call.value(format.smallest_normal, format))
+
+
 def _uniform_sample(run: Run, shape: Sequence[int]) -> Tensor:
     low, high = run.attribute("low", 0.0), run.attribute("high", 1.0)
     sample = run.torch.rand(tuple(shape), generator=run.generator, dtype=run.torch.float64)
@@ -122,6 +180,15 @@ def bernoulli(op: Call, probability: Range) -> Range:
 def _(run: Run, probability: Tensor) -> Tensor:
     sample = run.torch.rand(probability.shape, generator=run.generator, dtype=run.torch.float64)
     return run.passing(_stored(run, sample < probability, probability), probability)
+
+
+@bernoulli.aten("bernoulli", "bernoulli.p", "bernoulli.Tensor")
+def _(call: AtenCall) -> int:
+    """Zero or one, in the format of the tensor that is drawn or filled."""
+    format = call.result.format
+    probability = call.arguments.get("p", call.arguments["self"])
+    chance = call.moved("Expand", call.value(probability, format), call.shape_of(call.tensor("self")))
+    return call.moved("Bernoulli", chance)
 
 
 @operator("Multinomial")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tensorproof.errors import NotAnalysed
 from tensorproof.formats import Array
+from tensorproof.graph import ABSENT
 from tensorproof.operators.table import NEWEST, Call, operator
 from tensorproof.ranges.cells import Activation, Box, Term, product, read_activations
 from tensorproof.ranges.gate_weights import Whole
@@ -22,6 +24,7 @@ from tensorproof.rules.exponential_overflow import EXPONENTIAL_OVERFLOW
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall, Handle
 
 _COARSE = "gates share their operands, and states are correlated over time: each is bounded on its own"
 
@@ -309,6 +312,120 @@ def _(
 
     operands = (x, w, r, b)
     return _unrolled(run, step, ("Sigmoid", "Tanh", "Tanh"), operands, sequence_lens, (initial_h, initial_c), p)
+
+
+# -- in torch ---------------------------------------------------------------------------------------------------------
+
+#: The gates of ONNX by their places among those of torch: i, o, f, c out of i, f, g, o; z, r, h out of r, z, n.
+_GATES: Mapping[str, Sequence[int]] = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
+
+
+@lstm.aten("lstm.input")
+def _(call: AtenCall) -> tuple[int, ...]:
+    return _stacked(call, "LSTM", call.tensors("hx", call.result.format))
+
+
+@gru.aten("gru.input")
+def _(call: AtenCall) -> tuple[int, ...]:
+    return _stacked(call, "GRU", [call.tensor("hx", call.result.format)], linear_before_reset=1)
+
+
+@rnn.aten("rnn_tanh.input", "rnn_relu.input")
+def _(call: AtenCall) -> tuple[int, ...]:
+    activation = "Relu" if call.name.startswith("rnn_relu") else "Tanh"
+    directions = 2 if call["bidirectional"] else 1
+    return _stacked(call, "RNN", [call.tensor("hx", call.result.format)], activations=[activation] * directions)
+
+
+def _stacked(call: AtenCall, op: str, states: Sequence[int], **attributes: Any) -> tuple[int, ...]:
+    """Layers one on the other: all hidden states of the last one, and the last states of all of them."""
+    format = call.result.format
+    layers, directions = int(call["num_layers"]), 2 if call["bidirectional"] else 1
+    parameters: list[Handle] = call.arguments["params"]
+    count = 4 if call["has_biases"] else 2
+    if len(parameters) != layers * directions * count:
+        raise NotAnalysed("recurrent layers with a projection are not modelled")
+    x = call.tensor("input", format)
+    x = call.moved("Transpose", x, perm=[1, 0, 2]) if call["batch_first"] else x
+    last: list[tuple[int, ...]] = []
+    for layer in range(layers):
+        mine = range(layer * directions, (layer + 1) * directions)
+        weights = _weights(call, op, [parameters[index * count : (index + 1) * count] for index in mine])
+        initial = [_rows(call, state, mine, layers * directions) for state in states]
+        direction = "bidirectional" if directions == 2 else None
+        hidden = (parameters[0].shape or (0,))[0]
+        attributes |= {"hidden_size": int(hidden or 0) // len(_GATES[op]), "direction": direction}
+        formats = (format,) * (1 + len(states))
+        y, *final = call.emit(op, x, *weights, ABSENT, *initial, outputs=1 + len(states), formats=formats, **attributes)
+        last.append(tuple(final))
+        x = _joined_directions(call, y, directions)
+        if call["train"] and call["dropout"] and layer < layers - 1:
+            ratio, training = call.value(float(call["dropout"]), format), call.constant(np.array(True))
+            x = call.emit("Dropout", x, ratio, training, formats=(format,))
+    x = call.moved("Transpose", x, perm=[1, 0, 2]) if call["batch_first"] else x
+    return x, *(_concatenated(call, parts, 0) for parts in zip(*last))
+
+
+def _weights(call: AtenCall, op: str, directions: Sequence[Sequence[Handle]]) -> list[int]:
+    """W, R and B of all directions, (directions, gates * units, ...), the gates in the order of ONNX."""
+    columns = [[_gates_in_order(call, op, handle) for handle in parameters] for parameters in directions]
+    w, r = (_concatenated(call, [column[index] for column in columns], 0) for index in range(2))
+    if len(columns[0]) == 2:
+        return [w, r, ABSENT]
+    return [w, r, _concatenated(call, [_concatenated(call, column[2:], 1) for column in columns], 0)]
+
+
+def _gates_in_order(call: AtenCall, op: str, parameter: Handle) -> int:
+    """A weight or bias with its gates in the order of ONNX, and an axis for the direction in front."""
+    rows, gates = int((parameter.shape or (0,))[0] or 0), _GATES[op]
+    units = rows // len(gates)
+    order = np.concatenate([np.arange(gate * units, (gate + 1) * units) for gate in gates])
+    return call.moved("Gather", call.value(parameter, call.result.format), call.constant(order[None].astype(np.int64)), axis=0)
+
+
+def _rows(call: AtenCall, x: int, rows: range, count: int) -> int:
+    return x if len(rows) == count else call.moved("Gather", x, call.constant(np.array(rows, np.int64)), axis=0)
+
+
+def _concatenated(call: AtenCall, parts: Sequence[int], axis: int) -> int:
+    return parts[0] if len(parts) == 1 else call.emit("Concat", *parts, axis=axis, formats=(call.result.format,))
+
+
+def _joined_directions(call: AtenCall, y: int, directions: int) -> int:
+    """(time, directions, batch, units) as (time, batch, directions * units)."""
+    if directions == 1:
+        return call.moved("Squeeze", y, call.constant(np.array([1], np.int64)))
+    turned = call.moved("Transpose", y, perm=[0, 2, 1, 3])
+    # Zero keeps a size (ONNX Reshape).
+    return call.moved("Reshape", turned, call.constant(np.array([0, 0, -1], np.int64)))
+
+
+@lstm.aten("lstm_cell")
+def _(call: AtenCall) -> tuple[int, ...]:
+    return _step(call, "LSTM", call.tensors("hx", call.result.format))
+
+
+@gru.aten("gru_cell")
+def _(call: AtenCall) -> int:
+    return _step(call, "GRU", [call.tensor("hx", call.result.format)], linear_before_reset=1)[0]
+
+
+@rnn.aten("rnn_tanh_cell", "rnn_relu_cell")
+def _(call: AtenCall) -> int:
+    activation = "Relu" if call.name.startswith("rnn_relu") else "Tanh"
+    return _step(call, "RNN", [call.tensor("hx", call.result.format)], activations=[activation])[0]
+
+
+def _step(call: AtenCall, op: str, states: Sequence[int], **attributes: Any) -> tuple[int, ...]:
+    """One step of a cell: a layer over a sequence of one element."""
+    format, front = call.result.format, call.constant(np.array([0], np.int64))
+    names = [name for name in ("w_ih", "w_hh", "b_ih", "b_hh") if call.is_given(name)]
+    weights = _weights(call, op, [[call.handle(name) for name in names]])
+    x, *initial = (call.moved("Unsqueeze", part, front) for part in (call.tensor("input", format), *states))
+    hidden = int((call.handle("w_hh").shape or (0, 0))[1] or 0)
+    formats = (format,) * (1 + len(states))
+    made = call.emit(op, x, *weights, ABSENT, *initial, outputs=1 + len(states), hidden_size=hidden, formats=formats, **attributes)
+    return tuple(call.moved("Squeeze", part, front) for part in made[1:])
 
 
 # -- on tensors ------------------------------------------------------------------------------------------------------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import FLOAT64, Array
+from tensorproof.formats import BOOL, FLOAT64, INT64, Array
+from tensorproof.graph import ABSENT
 from tensorproof.operators.table import CORRECT, FAITHFUL, UNDEFINED, Call, Mask, operator
 from tensorproof.ranges import relations
 from tensorproof.ranges.affine import Form
@@ -24,6 +26,7 @@ from tensorproof.targets import ONNXRUNTIME_CPU
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 NONNEGATIVE = (0.0, np.inf)
 
@@ -48,6 +51,18 @@ def _summed(run: Run, x: Tensor, axes: Tensor | None) -> Tensor:
     return x.sum(chosen, keepdim=bool(run.attribute("keepdims", 1)), dtype=x.dtype) if chosen else x
 
 
+def reduced(call: AtenCall, op: str, x: int | None = None, *, dim: Sequence[int] | None = None, keepdim: bool | None = None) -> int:
+    """A reduction of torch, of `self` or a value made of it, in the format of its result.
+
+    It runs along the axes of the call (or those given), all of them where there are none.
+    """
+    format = call.result.format
+    axes = np.array(call.get("dim", []) if dim is None else dim, np.int64).reshape(-1)
+    keepdims = call.get("keepdim", False) if keepdim is None else keepdim
+    x = call.tensor("self", format) if x is None else x
+    return call.emit(op, x, call.constant(axes) if axes.size else ABSENT, keepdims=int(keepdims), formats=(format,))
+
+
 @operator("ReduceSum", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
 def reduce_sum(op: Call, x: Range, axes: Range | None = None) -> Range:
     """Increasing in every element; the sum of nothing is 0."""
@@ -58,6 +73,27 @@ def reduce_sum(op: Call, x: Range, axes: Range | None = None) -> Range:
 @reduce_sum.meaning
 def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
     return _summed(run, x, axes)
+
+
+@reduce_sum.aten("sum", "sum.dim_IntList")
+def _(call: AtenCall) -> int:
+    """Elements are converted to the format of the result first, truth values and integers to 64 bits."""
+    return reduced(call, "ReduceSum")
+
+
+@reduce_sum.aten("count_nonzero", "count_nonzero.dim_IntList")
+def _(call: AtenCall) -> int:
+    return reduced(call, "ReduceSum", call.cast(call.tensor("self", BOOL), INT64))
+
+
+@reduce_sum.aten("nansum")
+def _(call: AtenCall) -> int:
+    """NaN counts as zero."""
+    x = call.tensor("self", call.result.format)
+    if call.result.format is None or not call.result.format.is_float:
+        return reduced(call, "ReduceSum", x)
+    is_nan = call.emit("IsNaN", x, formats=(BOOL,))
+    return reduced(call, "ReduceSum", call.emit("Where", is_nan, call.value(0.0), x, formats=(call.result.format,)))
 
 
 @reduce_sum.affine
@@ -155,6 +191,11 @@ def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
         return x.mean(chosen, keepdim=bool(run.attribute("keepdims", 1)))
     total, count = _summed(run, x, axes), math.prod(x.shape[axis] for axis in chosen)
     return run.passing(run.torch.div(total, count, rounding_mode="trunc"), total / count)
+
+
+@reduce_mean.aten("mean", "mean.dim")
+def _(call: AtenCall) -> int:
+    return reduced(call, "ReduceMean")
 
 
 @reduce_mean.affine
@@ -258,6 +299,11 @@ def reduce_log_sum_exp(op: Call, x: Range, axes: Range | None = None) -> Range:
 def _(run: Run, x: Tensor, axes: Tensor | None = None) -> Tensor:
     chosen = axes_of(run, x, axes)
     return x.logsumexp(chosen, keepdim=bool(run.attribute("keepdims", 1))) if chosen else x
+
+
+@reduce_log_sum_exp.aten("logsumexp", "special_logsumexp")
+def _(call: AtenCall) -> int:
+    return reduced(call, "ReduceLogSumExp")
 
 
 def _report_written_out(op: Call, fold: Fold, largest_low: Array, largest_high: Array) -> Array:

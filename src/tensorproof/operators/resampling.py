@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.execute.meaning import NotExecutable
 from tensorproof.formats import UINT8, Array
+from tensorproof.graph import ABSENT
 from tensorproof.operators.table import CORRECT, Attributed, Call, operator
 from tensorproof.ranges.axis_maps import Mixture
 from tensorproof.ranges.grid import Span
@@ -28,6 +29,7 @@ from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -245,6 +247,49 @@ def _(run: Run, x: Tensor, *operands: Tensor | None) -> Tensor:
     if run.version < 11:
         roi, scales, sizes = None, roi, None
     return _resized_tensor(run, x, roi, scales, sizes, _method_of_resize(run, run.version))
+
+
+def _overloads(*names: str) -> list[str]:
+    return [f"{name}.{overload}" for name in names for overload in ("default", "vec")]
+
+
+@resize.aten(*_overloads("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"))
+def _(call: AtenCall) -> int:
+    return _resized_by(call, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+
+
+@resize.aten(*_overloads("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"))
+def _(call: AtenCall) -> int:
+    """The element whose area holds the centre of the new one."""
+    return _resized_by(call, mode="nearest", coordinate_transformation_mode="half_pixel", nearest_mode="round_prefer_ceil")
+
+
+@resize.aten(*_overloads("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "_upsample_bilinear2d_aa"))
+def _(call: AtenCall) -> int:
+    return _resized_by(call, mode="linear", **_corners(call))
+
+
+@resize.aten(*_overloads("upsample_bicubic2d", "_upsample_bicubic2d_aa"))
+def _(call: AtenCall) -> int:
+    """PyTorch's coefficient is -0.75, and -0.5 with antialiasing."""
+    return _resized_by(call, mode="cubic", cubic_coeff_a=-0.5 if "_aa" in call.name else -0.75, **_corners(call))
+
+
+def _corners(call: AtenCall) -> dict[str, Any]:
+    aligned = "align_corners" if call["align_corners"] else "half_pixel"
+    smooth = {"antialias": 1, "exclude_outside": 1} if "_aa" in call.name else {}
+    return {"coordinate_transformation_mode": aligned, **smooth}
+
+
+def _resized_by(call: AtenCall, **attributes: Any) -> int:
+    """The last axes to a size, or by factors, which then also decide the coordinates."""
+    x = call.tensor("input" if "input" in call.arguments else "self")
+    named = [call[name] for name in call.arguments if name.startswith("scales")]
+    factors = call.get("scale_factors") or (named if None not in named else [])
+    rank = len(factors) or len(call.arguments["output_size"])
+    sizes = ABSENT if factors else call.sizes("output_size")
+    scales = call.constant(np.array(factors, np.float64)) if factors else ABSENT
+    return call.moved("Resize", x, ABSENT, scales, sizes, axes=list(range(2, 2 + rank)), **attributes)
 
 
 def _method_of_resize(op: Attributed, version: int) -> Method:

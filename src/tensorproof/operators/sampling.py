@@ -31,6 +31,7 @@ from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 
 @operator("GridSample", error=CORRECT, coarse="cubic interpolation at a position that is not exact takes the whole plane")
@@ -78,6 +79,15 @@ def _(run: Run, x: Tensor, grid: Tensor) -> Tensor:
     if mode == "nearest" and run.search:
         result = run.passing(result, sampled("linear"))
     return result if run.search else result.to(x.dtype)
+
+
+@grid_sample.aten("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+def _(call: AtenCall) -> int:
+    """PyTorch numbers modes and paddings."""
+    mode = ("linear", "nearest", "cubic")[call["interpolation_mode"]]
+    padding = ("zeros", "border", "reflection")[call["padding_mode"]]
+    operands, aligned = (call.tensor("input"), call.tensor("grid")), int(bool(call["align_corners"]))
+    return call.emit("GridSample", *operands, mode=mode, padding_mode=padding, align_corners=aligned, formats=(call.result.format,))
 
 
 def _positions(grid: Range, space: Sequence[int], aligned: bool) -> tuple[list[Array], list[Array]]:
@@ -150,6 +160,12 @@ def affine_grid(op: Call, theta: Range, size: Range) -> Range:
         result = Range(theta.format, shape, grid, low, high, special)
     report_sum(op, result, magnitude)
     return result
+
+
+@affine_grid.aten("affine_grid_generator")
+def _(call: AtenCall) -> int:
+    theta, aligned = call.tensor("theta"), int(bool(call["align_corners"]))
+    return call.emit("AffineGrid", theta, call.sizes("size"), align_corners=aligned, formats=(call.result.format,))
 
 
 @affine_grid.meaning

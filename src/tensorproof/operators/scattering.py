@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorproof.errors import UnknownShape
-from tensorproof.formats import Array, Format
-from tensorproof.operators.indexing import Choice, as_tuples, choices, from_front, reach
+from tensorproof.errors import NotAnalysed, UnknownShape
+from tensorproof.formats import BOOL, INT64, Array, Format
+from tensorproof.frontends.picking import picked
+from tensorproof.operators.cropping import END, sliced
+from tensorproof.operators.indexing import Choice, as_tuples, choices, diagonal_positions, from_front, reach, strided_positions
 from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.ranges.grid import smallest, union
 from tensorproof.ranges.hits import Updates, combined, product_error, report_growth, sum_error, within_box
@@ -26,6 +28,7 @@ from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall, Handle
 
 #: A place that is hit more often than this is treated as hit by any number of updates.
 _MOST_HITS = 256
@@ -81,6 +84,143 @@ def _written(run: Run, x: Tensor, axis: int, index: Tensor, updates: Tensor) -> 
     return x.scatter_reduce(axis, index, updates, _REDUCTIONS[reduction])
 
 
+#: What each reduction of torch is called here, and the value that changes nothing.
+_ATEN_REDUCTIONS: dict[str, tuple[str, float]] = {
+    **dict.fromkeys(("sum", "add", "mean"), ("add", 0.0)),
+    **dict.fromkeys(("prod", "multiply"), ("mul", 1.0)),
+    "amax": ("max", -math.inf),
+    "amin": ("min", math.inf),
+}
+
+
+@scatter_elements.aten(
+    "scatter.src", "scatter.value", "scatter.reduce", "scatter.value_reduce", "scatter_add", "scatter_reduce.two"
+)
+def _(call: AtenCall) -> int:
+    """Elements written along an axis; with a mean, or without what stood there before, in several steps."""
+    format, index = call.result.format, call.handle("index")
+    x = call.tensor("self", format)
+    written = _written_values(call, index, format)
+    if call.rank("self") == 0:
+        raise NotAnalysed("elements written into a tensor without axes")
+    named = "sum" if call.name.startswith("scatter_add") else call.get("reduce")
+    if named is None:
+        return call.moved("ScatterElements", x, index.number, written, axis=call["dim"])
+    reduction, neutral = _ATEN_REDUCTIONS[named]
+    if not call.get("include_self", True):
+        if not math.isfinite(neutral) and format is not None:
+            neutral = math.copysign(format.high, neutral)
+        nothing = call.moved("Expand", call.value(neutral, format), call.shape_of(index.number))
+        x = call.moved("ScatterElements", x, index.number, nothing, axis=call["dim"])
+    result = call.moved("ScatterElements", x, index.number, written, axis=call["dim"], reduction=reduction)
+    if named != "mean":
+        return result
+    if format is None or not format.is_float:
+        raise NotAnalysed("the mean of integers")
+    one = call.value(1.0, format)
+    start = one if call.get("include_self", True) else call.value(0.0, format)
+    counts = call.moved("Expand", start, call.shape_of(x))
+    ones = call.moved("Expand", one, call.shape_of(index.number))
+    counts = call.moved("ScatterElements", counts, index.number, ones, axis=call["dim"], reduction="add")
+    return call.moved("Div", result, call.moved("Max", counts, one))
+
+
+def _written_values(call: AtenCall, index: Handle, format: Format | None) -> int:
+    """What is written at each position of the index: one number everywhere, or the part of a tensor that it covers."""
+    if "src" not in call.arguments:
+        return call.moved("Expand", call.value(call.arguments["value"], format), call.shape_of(index.number))
+    source = call.handle("src")
+    written = call.value(source, format)
+    for axis, (size, used) in enumerate(zip(source.shape or (), index.shape or ())):
+        if size != used or size is None:
+            written = sliced(call, written, axis, 0, call.size(index, axis))
+    return written
+
+
+@scatter_elements.aten("index_add", "index_copy", "index_fill.int_Scalar", "index_fill.int_Tensor")
+def _(call: AtenCall) -> int:
+    """Whole slices written, or added, at positions of one axis."""
+    x, format = call.handle("self"), call.result.format
+    rank = call.rank("self")
+    axis, index = call.axis("dim", rank), call.handle("index")
+    if rank == 0:
+        raise NotAnalysed("slices of a tensor without axes")
+    count = call.size(index, 0) if index.shape else 1
+    sizes = call.integers([count if other == axis else call.size(x, other) for other in range(rank)])
+    along = call.reshaped(call.cast(index.number, INT64), [-1 if other == axis else 1 for other in range(rank)])
+    places = call.moved("Expand", along, sizes)
+    if "source" in call.arguments:
+        source = call.tensor("source", format)
+        if call.get("alpha", 1) != 1:
+            source = call.moved("Mul", source, call.value(call["alpha"], format))
+    else:
+        source = call.moved("Expand", call.value(call.arguments["value"], format), sizes)
+    reduction = "add" if call.name.startswith("index_add") else None
+    return call.moved("ScatterElements", call.value(x, format), places, source, axis=axis, reduction=reduction)
+
+
+@scatter_elements.aten("select_scatter")
+def _(call: AtenCall) -> int:
+    """One slice written anew."""
+    axis, index = call.axis("dim", call.rank("self")), call.arguments["index"]
+    source = call.moved("Unsqueeze", call.tensor("src", call.result.format), call.integers([axis]))
+    if isinstance(index, int):
+        return _with_slices(call, source, axis, index, None if index == -1 else index + 1)
+    return _at_positions(call, source, axis, call.reshaped(call.value(index, INT64), [1]))
+
+
+@scatter_elements.aten("slice_scatter")
+def _(call: AtenCall) -> int:
+    """Several slices written anew."""
+    axis, source = call.axis("dim", call.rank("self")), call.tensor("src", call.result.format)
+    start, end, step = (call.arguments[name] for name in ("start", "end", "step"))
+    if step == 1 and all(bound is None or isinstance(bound, int) for bound in (start, end)):
+        return _with_slices(call, source, axis, start, end)
+    numbers = (call.value(item, INT64) for item in (0, call.size(call.handle("self"), axis), 1))
+    positions = call.emit("Range", *numbers, formats=(INT64,))
+    return _at_positions(call, source, axis, sliced(call, positions, 0, start, end, step))
+
+
+def _with_slices(call: AtenCall, source: int, axis: int, start: int | None, end: int | None) -> int:
+    """A tensor with slices in a row written anew: what stands before and behind them is kept."""
+    x = call.handle("self")
+    size = (x.shape or ())[axis]
+    first, last = start or 0, END if end is None else end
+    if isinstance(size, int):
+        first, last, _ = slice(start, end).indices(size)
+    before = [] if first == 0 else [sliced(call, x.number, axis, 0, first)]
+    behind = [] if last >= (size if isinstance(size, int) else END) else [sliced(call, x.number, axis, last, None)]
+    parts = [*before, source, *behind]
+    return call.moved("Concat", *parts, axis=axis) if len(parts) > 1 else source
+
+
+@scatter_elements.aten("diagonal_scatter")
+def _(call: AtenCall) -> int:
+    """A diagonal of matrices written anew."""
+    merged, positions, order = diagonal_positions(call)
+    source = call.tensor("src", call.result.format)
+    places = call.moved("Expand", call.constant(positions), call.shape_of(source))
+    written = call.moved("ScatterElements", merged, places, source, axis=-1)
+    sizes = [call.size(call.handle("self"), axis) for axis in order]
+    return call.moved("Transpose", call.reshaped(written, sizes), perm=[order.index(axis) for axis in range(len(order))])
+
+
+@scatter_elements.aten("as_strided_scatter")
+def _(call: AtenCall) -> int:
+    """Elements written at steps through the memory of a tensor that lies there in one piece."""
+    places = call.constant(strided_positions(call).reshape(-1))
+    source = call.reshaped(call.tensor("src", call.result.format), [-1])
+    written = call.moved("ScatterElements", call.reshaped(call.tensor("self"), [-1]), places, source, axis=0)
+    return call.reshaped(written, list(call.handle("self").shape or ()))
+
+
+def _at_positions(call: AtenCall, source: int, axis: int, index: int) -> int:
+    """Slices written at positions that are computed, or not in a row."""
+    along = call.reshaped(index, [-1 if other == axis else 1 for other in range(call.rank("self"))])
+    places = call.moved("Expand", along, call.shape_of(source))
+    return call.moved("ScatterElements", call.tensor("self"), places, source, axis=axis)
+
+
 @operator("ScatterND", error=CORRECT, overflow=ACCUMULATION_OVERFLOW, steered_by=(1,))
 def scatter_nd(op: Call, x: Range, index: Range, updates: Range) -> Range:
     """Slices replaced, or combined with updates (add, mul, max, min), at tuples of positions."""
@@ -116,6 +256,64 @@ def _(run: Run, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
         place = place * size + from_front(run, coordinate, size)
     rows = place.reshape(-1, 1).expand(-1, slice_size)
     return _written(run, x.reshape(math.prod(lead), slice_size), 0, rows, updates.reshape(rows.shape)).reshape(x.shape)
+
+
+@scatter_nd.aten("index_put", "_unsafe_index_put", "_index_put_impl")
+def _(call: AtenCall) -> int:
+    """Values written, or added, at positions; where a mask holds, by choice."""
+    x, format = call.handle("self"), call.result.format
+    given = [(axis, index) for axis, index in enumerate(call.arguments["indices"]) if index is not None]
+    accumulates = bool(call["accumulate"])
+    if len(given) == 1 and given[0][1].format is BOOL and _is_one_for_all(call, *given[0]):
+        return _chosen(call, *given[0], accumulates)
+    where = picked(call, call.rank("self"))
+    number = call.value(x, format)
+    is_turned = where.order != sorted(where.order)
+    if is_turned:
+        number = call.moved("Transpose", number, perm=where.order)
+    others = [call.size(x, axis) for axis in where.others]
+    sizes = call.integers([*others[: where.place], *where.sizes, *others[where.place :]])
+    values = call.moved("Expand", call.tensor("values", format), sizes)
+    if where.place:
+        back = [where.from_front.index(axis) for axis in range(len(where.from_front))]
+        values = call.moved("Transpose", values, perm=back)
+    result = call.moved("ScatterND", number, where.tuples, values, reduction="add" if accumulates else None)
+    if not is_turned:
+        return result
+    return call.moved("Transpose", result, perm=[where.order.index(axis) for axis in range(len(where.order))])
+
+
+def _is_one_for_all(call: AtenCall, axis: int, mask: Handle) -> bool:
+    """Whether every place of a mask gets the same values."""
+    shape = call.handle("values").shape or ()
+    behind = call.rank("self") - axis - len(mask.shape or ())
+    return len(shape) <= behind or all(size == 1 for size in shape[: len(shape) - behind])
+
+
+def _chosen(call: AtenCall, axis: int, mask: Handle, accumulates: bool) -> int:
+    """The values where a mask of some axes holds, the tensor elsewhere."""
+    format, x, values = call.result.format, call.tensor("self"), call.tensor("values", call.result.format)
+    behind = call.rank("self") - axis - len(mask.shape or ())
+    shape = call.handle("values").shape or ()
+    if len(shape) > behind:
+        values = call.reshaped(values, [call.size(call.handle("values"), i) for i in range(len(shape) - behind, len(shape))])
+    depth = len(mask.shape or ())
+    condition = mask.number if not behind else call.moved("Unsqueeze", mask.number, call.integers(range(depth, depth + behind)))
+    if accumulates:
+        values = call.moved("Add", x, values)
+    return call.emit("Where", condition, values, x, formats=(format,))
+
+
+@scatter_nd.aten("masked_scatter")
+def _(call: AtenCall) -> int:
+    """Elements of the source, in order, written where the mask holds."""
+    x, mask = call.handle("self"), call.tensor("mask")
+    if call.handle("mask").shape != x.shape:
+        mask = call.moved("Expand", mask, call.shape_of(x.number))
+    places = call.moved("Transpose", call.emit("NonZero", mask, formats=(INT64,)), perm=[1, 0])
+    count = call.moved("Gather", call.shape_of(places), call.integers([0]), axis=0)
+    values = call.moved("Slice", call.reshaped(call.tensor("source"), [-1]), call.integers([0]), count)
+    return call.moved("ScatterND", x.number, places, values)
 
 
 @operator("TensorScatter", steered_by=(2,))

@@ -17,6 +17,7 @@ from tensorproof.ranges.range import CELL_BUDGET, NAN, NEGATIVE_INFINITY, POSITI
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 #: Ranks of elements are compared pairwise up to this many pairs.
 _PAIR_LIMIT = 1 << 22
@@ -188,6 +189,12 @@ def _position_rows(low: list[float], high: list[float], count: Span) -> Range:
 
 
 # -- Unique ----------------------------------------------------------------------------------------------------------
+
+
+@non_zero.aten("nonzero", "argwhere")
+def _(call: AtenCall) -> int:
+    positions = call.emit("NonZero", call.tensor("self"), formats=(INT64,))
+    return call.moved("Transpose", positions, perm=[1, 0])
 
 
 @operator("Unique")

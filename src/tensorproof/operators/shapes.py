@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from fractions import Fraction
@@ -12,6 +13,8 @@ import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import BY_ONNX_CODE, FLOAT32, FLOAT64, INT64, Array, Format, of_dtype
+from tensorproof.frontends.aten import into
+from tensorproof.graph import ABSENT
 from tensorproof.operators.movement import product
 from tensorproof.operators.table import CORRECT, RESULT, UNDEFINED, Call, Mask, operator
 from tensorproof.ranges.grid import Shape, Size, Span, counts, largest, smallest
@@ -22,6 +25,7 @@ from tensorproof.rules.range_step_of_zero import RANGE_STEP_OF_ZERO
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 
 @operator("Shape")
@@ -53,6 +57,11 @@ def size_(op: Call, x: Range) -> Range:
 @size_.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return run.torch.tensor(x.numel())
+
+
+@size_.aten("numel", "sym_numel")
+def _(call: AtenCall) -> int:
+    return call.emit("Size", call.tensor("self"), formats=(INT64,))
 
 
 def _high(size: Size) -> float:
@@ -107,6 +116,49 @@ def _(run: Run, shape: Tensor) -> Tensor:
     return run.torch.full(run.integers("shape", shape) or (), element.item(), dtype=run.dtype(of_dtype(element.dtype)))
 
 
+@constant_of_shape.aten(
+    *("full", "zeros", "ones", "full_like", "zeros_like", "ones_like", "new_full", "new_zeros", "new_ones"),
+    *("fill.Scalar", "fill.Tensor", "zero", "scalar_tensor"),
+)
+def _(call: AtenCall) -> int:
+    """One number everywhere, known or computed."""
+    format = call.result.format
+    if format is None:
+        raise NotAnalysed("tensors of this dtype are not modelled")
+    number = next((call.arguments[name] for name in ("fill_value", "value", "s") if name in call.arguments), None)
+    if number is None:
+        number = int("one" in call.name)
+    if isinstance(number, bool | int | float):
+        element = into(np.array([number]), format)
+        if call.result.shape == ():
+            return call.constant(element.reshape(()))
+        return call.emit("ConstantOfShape", call.result_sizes(), value=element, formats=(format,))
+    return call.moved("Expand", call.value(number, format), call.result_sizes())
+
+
+@operator("Uninitialised", domain="tensorproof", steered_by=(0,))
+def uninitialised(op: Call, shape: Range) -> Range:
+    """Memory that nothing was written into: any number of the format."""
+    format = BY_ONNX_CODE[op.attribute("dtype", FLOAT32.onnx_code)]
+    return Range.uniform(_target(shape), format, format.low, format.high)
+
+
+@uninitialised.meaning
+def _(run: Run, shape: Tensor) -> Tensor:
+    format = BY_ONNX_CODE[run.attribute("dtype", FLOAT32.onnx_code)]
+    return run.torch.zeros(run.integers("shape", shape) or (), dtype=run.dtype(format))
+
+
+@uninitialised.aten(
+    *("empty.memory_format", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted"),
+)
+def _(call: AtenCall) -> int:
+    format = call.result.format
+    if format is None:
+        raise NotAnalysed("tensors of this dtype are not modelled")
+    return call.own("Uninitialised", call.result_sizes(), dtype=format.onnx_code, formats=(format,))
+
+
 def _element(op: Call | Run) -> npt.NDArray[Any]:
     """What ConstantOfShape fills with."""
     value = op.attribute("value")
@@ -139,6 +191,51 @@ def _(run: Run, x: Tensor) -> Tensor:
     return result
 
 
+@eye_like.aten("eye", "eye.m")
+def _(call: AtenCall) -> int:
+    if all(isinstance(call.arguments[name], int) for name in ("n", "m") if name in call.arguments):
+        with contextlib.suppress(NotAnalysed):
+            return call.computed()
+    format = call.result.format
+    if format is None:
+        raise NotAnalysed("tensors of this dtype are not modelled")
+    rows = call.arguments["n"]
+    sizes = call.integers([rows, call.arguments.get("m", rows)])
+    zeros = call.emit("ConstantOfShape", sizes, value=into(np.array([0]), format), formats=(format,))
+    return call.moved("EyeLike", zeros, dtype=format.onnx_code)
+
+
+@eye_like.aten("diag_embed")
+def _(call: AtenCall) -> int:
+    """Vectors as diagonals: each spread over the columns that it meets, and kept where the diagonal is."""
+    x, rank, offset = call.handle("self"), call.rank("self"), call["offset"]
+    length = call.size(x, rank - 1)
+    if not isinstance(length, int):
+        raise NotAnalysed("a diagonal whose length is not fixed")
+    border = call.integers([max(offset, 0), max(-offset, 0)])
+    last = call.integers([rank - 1])
+    spread = call.moved("Pad", x.number, border, ABSENT, last) if offset else x.number
+    size = length + abs(offset)
+    on_diagonal = call.constant(np.eye(size, k=offset, dtype=np.bool_))
+    zero = call.value(0, x.format)
+    matrices = call.emit("Where", on_diagonal, call.moved("Unsqueeze", spread, last), zero, formats=(x.format,))
+    places = call.axis("dim1", rank + 1), call.axis("dim2", rank + 1)
+    order = list(range(rank - 1))
+    for place, axis in sorted(zip(places, (rank - 1, rank))):
+        order.insert(place, axis)
+    return call.moved("Transpose", matrices, perm=order) if order != sorted(order) else matrices
+
+
+@constant.aten(
+    *("linspace", "logspace", "tril_indices", "triu_indices"),
+    *(f"{name}_window.{kind}" for name in ("hann", "hamming", "blackman", "bartlett") for kind in ("default", "periodic")),
+    *("hamming_window.periodic_alpha", "hamming_window.periodic_alpha_beta", "kaiser_window.beta"),
+)
+def _(call: AtenCall) -> int:
+    """What torch computes from numbers alone."""
+    return call.computed()
+
+
 # -- Range -----------------------------------------------------------------------------------------------------------
 
 
@@ -155,6 +252,18 @@ def range_(op: Call, start: Range, limit: Range, delta: Range) -> Range:
 @range_.hazard(RANGE_STEP_OF_ZERO, gives=UNDEFINED, operand=2)
 def _(op: Call, start: Range, limit: Range, delta: Range) -> Mask:
     return delta.contains(0.0)
+
+
+@range_.aten("arange", "arange.start", "arange.start_step")
+def _(call: AtenCall) -> int:
+    """Torch's own numbers where all is known; else whole numbers, of which there is a computed number."""
+    bounds = [call.arguments.get("start", 0), call.arguments["end"], call.arguments.get("step", 1)]
+    if all(isinstance(bound, bool | int | float) for bound in bounds):
+        return call.computed()
+    if any(isinstance(bound, float) or (not isinstance(bound, int) and bound.format is not INT64) for bound in bounds):
+        raise NotAnalysed("a sequence of fractions whose length is not fixed")
+    numbers = call.emit("Range", *(call.value(bound, INT64) for bound in bounds), formats=(INT64,))
+    return numbers if call.result.format is None else call.cast(numbers, call.result.format)
 
 
 @operator("Range", domain="com.microsoft", error=CORRECT)

@@ -24,6 +24,7 @@ from tensorproof.rules.masked_softmax import MASKED_SOFTMAX
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
+    from tensorproof.frontends.aten import AtenCall
 
 #: Elementary functions stay within 4 units of the last place (`FAITHFUL`), each of them at most 2u of the value.
 FUNCTION_ERROR = 8.0
@@ -118,6 +119,21 @@ def softmax(op: Call, x: Range) -> Range:
     return result
 
 
+@softmax.aten("softmax.int", "special_softmax", "_softmax")
+def _(call: AtenCall) -> int:
+    return _spelled(call, "Softmax")
+
+
+def _spelled(call: AtenCall, op: str) -> int:
+    """Along `dim`, in the format of the result; a tensor without axes is one distribution."""
+    format = call.result.format
+    x, rank = call.tensor("self", format), call.rank("self")
+    if rank == 0:
+        made = call.emit(op, call.reshaped(x, [1]), axis=0, formats=(format,))
+        return call.reshaped(made, [])
+    return call.emit(op, x, axis=call.axis("dim", rank), formats=(format,))
+
+
 @softmax.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return along_distributions(run, x, run.torch.softmax)
@@ -160,6 +176,11 @@ def log_softmax(op: Call, x: Range) -> Range:
     empty = x.low > x.high
     low, high = np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
     return x.replace(low, high, _special(x, axes, NEGATIVE_INFINITY))
+
+
+@log_softmax.aten("log_softmax.int", "special_log_softmax", "_log_softmax")
+def _(call: AtenCall) -> int:
+    return _spelled(call, "LogSoftmax")
 
 
 @log_softmax.meaning

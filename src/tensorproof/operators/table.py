@@ -14,6 +14,12 @@ A block is a function from ranges to ranges in exact arithmetic, decorated with 
 The function assumes that no hazard fires (it clamps the operand as a repair would). The engine asks the hazards, rounds the
 result into its format with the block's error, finds overflow, and adds the special values that a hazard gives. Everything
 that iterates operators (dispatch, documentation, coverage, soundness tests) reads this one table.
+
+Hazards of the backward pass stand beside them. They see the result as well, and give no special value:
+
+    @sqrt.backward(INFINITE_AT_ZERO)
+    def _(op: Call, result: Range, x: Range) -> Mask:
+        return x.contains(0.0)
 """
 
 from __future__ import annotations
@@ -35,6 +41,7 @@ from tensorproof.ranges.containers import Abstract
 from tensorproof.ranges.range import CELL_BUDGET, INFINITIES, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, SPECIALS, Range, align
 from tensorproof.ranges.rounding import Rounding
 from tensorproof.ranges.silence import is_silent, silence
+from tensorproof.rules.infinite_derivative_at_zero import INFINITE_AT_ZERO
 from tensorproof.rules.invalid_operation_on_infinity import INVALID_ON_INFINITY
 from tensorproof.rules.rule import Rule
 from tensorproof.targets import IEEE, Target
@@ -42,6 +49,7 @@ from tensorproof.targets import IEEE, Target
 if TYPE_CHECKING:
     from tensorproof.frontends.aten import Adapter
     from tensorproof.ranges.affine import Form
+    from tensorproof.ranges.differentiable import Flowing
     from tensorproof.ranges.norms import Norm
 
 Mask: TypeAlias = npt.NDArray[np.bool_] | bool
@@ -107,11 +115,22 @@ class HazardCondition:
 
 
 @dataclass(slots=True)
+class BackwardHazard:
+    """A derivative that can be infinite or NaN, as declared in an operator's block: by operand `by`, seen at `operand`."""
+
+    rule: Rule
+    operand: int
+    by: int
+    condition: Callable[..., Mask]
+
+
+@dataclass(slots=True)
 class Operator:
     """One operator: its names, its block and its hazards.
 
     `overflow` is the rule reported when the result leaves its format (None where it cannot). `codomain` are ends that no
     rounding error crosses. `coarse` and `top` are the reasons why the block is not tight, or knows nothing.
+    `backward_hazards` and `spoils` are what `backward` and `spoils_zero` declare.
     """
 
     name: str
@@ -129,6 +148,8 @@ class Operator:
     hands_on: bool = False
     elementwise: bool = False
     hazards: list[HazardCondition] = field(default_factory=list[HazardCondition])
+    backward_hazards: list[BackwardHazard] = field(default_factory=list[BackwardHazard])
+    spoils: Callable[..., Mask] | None = None
     norm_rule: NormRule | None = None
     form_rule: FormRule | None = None
     weight_axes: WeightAxes | None = None
@@ -178,6 +199,31 @@ class Operator:
 
         return declare
 
+    def backward(
+        self, rule: Rule, *, operand: int = 0, by: int | None = None
+    ) -> Callable[[Callable[..., Mask]], Callable[..., Mask]]:
+        """Declare a hazard of the backward pass: where the derivative by an operand (`by`) is infinite or NaN.
+
+        The function gets the call, the result as computed and the operands, and says for which cells of `operand` eager
+        PyTorch's formula for the derivative leaves the format although the result is finite. Such a hazard gives no special
+        value: it is asked in training only (`report_derivatives`).
+        """
+
+        def declare(condition: Callable[..., Mask]) -> Callable[..., Mask]:
+            self.backward_hazards.append(BackwardHazard(rule, operand, operand if by is None else by, condition))
+            return condition
+
+        return declare
+
+    def spoils_zero(self, condition: Callable[..., Mask]) -> Callable[..., Mask]:
+        """Declare where a failing call turns a gradient of zero into NaN (0 times an infinite or undefined derivative).
+
+        The function gets the call and the operands. Without a declaration every failure does so, overflow of operators that are
+        linear in each operand aside: there eager PyTorch multiplies zero with the other operand, which is finite.
+        """
+        self.spoils = condition
+        return condition
+
     def aten(self, *names: str) -> Callable[[Adapter], Adapter]:
         """Declare how torch spells this operator: names of ATen overloads (`softmax.int`; `exp` stands for `exp.default`).
 
@@ -211,20 +257,28 @@ class Operator:
         return (self.block.__doc__ or "").strip().splitlines()[0]
 
     def rules(self) -> tuple[Rule, ...]:
-        """All rules that a call of this operator can report, those of the operators that it is composed of included."""
+        """All rules that a call of this operator can report, those of the operators that it is composed of included.
+
+        Rules of the backward pass are among them only where the operator's own block declares them: PyTorch differentiates
+        a composed operator by a formula of its own.
+        """
+        found = self._forward_rules() | {hazard.rule.code: hazard.rule for hazard in self.backward_hazards}
+        return tuple(found[code] for code in sorted(found))
+
+    def _forward_rules(self) -> dict[str, Rule]:
         found = {hazard.rule.code: hazard.rule for hazard in self.hazards}
         found |= {rule.code: rule for rule in self.declared}
         if self.overflow is not None:
             found[self.overflow.code] = self.overflow
         for part in self.composed_of:
-            found |= {rule.code: rule for rule in part.rules()}
-        return tuple(found[code] for code in sorted(found))
+            found |= part._forward_rules()
+        return found
 
     @property
     def is_checkable(self) -> bool:
         """Whether a call of this operator can fail at all."""
         if self._checkable is None:
-            self._checkable = self.top is not None or bool(self.rules())
+            self._checkable = self.top is not None or bool(self._forward_rules())
         return self._checkable
 
     def rounding(self, format: Format, target: Target) -> Rounding:
@@ -485,6 +539,18 @@ def evaluate(call: Call, operands: Sequence[Abstract | None]) -> Any:
         known = (*call.bounds, *(None,) * (len(result) - len(call.bounds)))
         return tuple([_complete(call, part, operands, bound) for part, bound in zip(result, known)])
     return _complete(call, result, operands, call.bounds[0] if call.bounds else None)
+
+
+def report_derivatives(call: Call, result: Abstract, operands: Sequence[Abstract | None], flowing: Flowing) -> None:
+    """Ask an evaluated call for derivatives, by operands that gradients flow to, that break where its result is finite."""
+    if not isinstance(result, Range) or not result.format.is_float:
+        return
+    for hazard in call.operator.backward_hazards:
+        operand = operands[hazard.operand]
+        if hazard.rule is INFINITE_AT_ZERO and hazard.by in flowing.stopped_at_zero:
+            continue
+        if hazard.by in flowing.operands and isinstance(operand, Range):
+            call.report(hazard.rule, hazard.operand, operand, hazard.condition(call, result, *operands), gives=0)
 
 
 def _some(mask: Mask) -> bool:

@@ -14,7 +14,9 @@ from tensorproof.operators.table import FAITHFUL, Call, Mask, operator
 from tensorproof.ranges.elementwise import monotone, piecewise
 from tensorproof.ranges.range import NAN, SPECIALS, Range
 from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
+from tensorproof.rules.derivative_overflow import DERIVATIVE_OVERFLOW
 from tensorproof.rules.exponential_overflow import EXPONENTIAL_OVERFLOW
+from tensorproof.rules.infinite_derivative_at_edge import INFINITE_AT_EDGE
 from tensorproof.rules.inverse_function_outside_domain import INVERSE_OUTSIDE_DOMAIN
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def _multiples(low: Array, high: Array, phase: float, period: float) -> tuple[Ar
     return np.where(point, 0.0, np.ceil(first - slack)), np.where(point, -1.0, np.floor(last + slack))
 
 
-def _wave(x: Range, function: np.ufunc, maximum: float) -> Range:
+def wave(x: Range, function: np.ufunc, maximum: float) -> Range:
     """A sine whose maxima stand at `maximum` + 2 pi k, its minima half a period later."""
     result = monotone(x, function)
     low, high = result.low, result.high
@@ -49,7 +51,10 @@ def _wave(x: Range, function: np.ufunc, maximum: float) -> Range:
 @operator("Sin", error=FAITHFUL, codomain=(-1.0, 1.0), elementwise=True)
 def sin(op: Call, x: Range) -> Range:
     """Between its values at the ends, and 1 or -1 where a cell holds an odd multiple of pi/2."""
-    return _wave(x, np.sin, np.pi / 2)
+    return wave(x, np.sin, np.pi / 2)
+
+
+sin.aten("sin")
 
 
 @sin.meaning
@@ -60,7 +65,10 @@ def _(run: Run, x: Tensor) -> Tensor:
 @operator("Cos", error=FAITHFUL, codomain=(-1.0, 1.0), elementwise=True)
 def cos(op: Call, x: Range) -> Range:
     """Between its values at the ends, and 1 or -1 where a cell holds a multiple of pi."""
-    return _wave(x, np.cos, 0.0)
+    return wave(x, np.cos, 0.0)
+
+
+cos.aten("cos")
 
 
 @cos.meaning
@@ -94,6 +102,15 @@ def tan(op: Call, x: Range) -> Range:
     return result.replace(low, high, result.special)
 
 
+@tan.backward(DERIVATIVE_OVERFLOW)
+def _(op: Call, result: Range, x: Range) -> Mask:
+    """g (1 + y^2), of the result y: only narrow formats overflow."""
+    return 1.0 + result.magnitude() ** 2 > result.format.high
+
+
+tan.aten("tan")
+
+
 @tan.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return run.torch.tan(x)
@@ -121,6 +138,9 @@ def asin(op: Call, x: Range) -> Range:
     return monotone(x.clamp(-1.0, 1.0), np.arcsin)
 
 
+asin.aten("asin", "arcsin")
+
+
 @asin.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return on_domain(run, run.torch.asin, x, x.abs() < 1, point=0.0)
@@ -132,6 +152,9 @@ def acos(op: Call, x: Range) -> Range:
     return monotone(x.clamp(-1.0, 1.0), np.arccos)
 
 
+acos.aten("acos", "arccos")
+
+
 @acos.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return on_domain(run, run.torch.acos, x, x.abs() < 1, point=0.0, slope=-1.0)
@@ -141,10 +164,20 @@ asin.hazard(INVERSE_OUTSIDE_DOMAIN, gives=NAN)(_outside_unit)
 acos.hazard(INVERSE_OUTSIDE_DOMAIN, gives=NAN)(_outside_unit)
 
 
+@asin.backward(INFINITE_AT_EDGE)
+@acos.backward(INFINITE_AT_EDGE)
+def _(op: Call, result: Range, x: Range) -> Mask:
+    """g / sqrt(1 - x^2)."""
+    return x.contains(1.0) | x.contains(-1.0)
+
+
 @operator("Atan", error=FAITHFUL, elementwise=True)
 def atan(op: Call, x: Range) -> Range:
     """Increasing."""
     return monotone(x, np.arctan)
+
+
+atan.aten("atan", "arctan")
 
 
 @atan.meaning
@@ -161,6 +194,9 @@ def tanh(op: Call, x: Range) -> Range:
     return monotone(x, np.tanh)
 
 
+tanh.aten("tanh")
+
+
 @tanh.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return alive(run, run.torch.tanh(x), x)
@@ -170,6 +206,9 @@ def _(run: Run, x: Tensor) -> Tensor:
 def sinh(op: Call, x: Range) -> Range:
     """Increasing."""
     return monotone(x, np.sinh)
+
+
+sinh.aten("sinh")
 
 
 @sinh.meaning
@@ -183,6 +222,9 @@ def cosh(op: Call, x: Range) -> Range:
     return piecewise(x, np.cosh, (0.0,))
 
 
+cosh.aten("cosh")
+
+
 @cosh.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return run.torch.cosh(x)
@@ -192,6 +234,9 @@ def _(run: Run, x: Tensor) -> Tensor:
 def asinh(op: Call, x: Range) -> Range:
     """Increasing."""
     return monotone(x, np.arcsinh)
+
+
+asinh.aten("asinh", "arcsinh")
 
 
 @asinh.meaning
@@ -205,6 +250,9 @@ def acosh(op: Call, x: Range) -> Range:
     return monotone(x.clamp(low=1.0), np.arccosh)
 
 
+acosh.aten("acosh", "arccosh")
+
+
 @acosh.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return on_domain(run, run.torch.acosh, x, x > 1, point=2.0)
@@ -215,11 +263,26 @@ def _(op: Call, x: Range) -> Mask:
     return x.low < 1
 
 
+@acosh.backward(INFINITE_AT_EDGE)
+def _(op: Call, result: Range, x: Range) -> Mask:
+    """g / sqrt(x^2 - 1)."""
+    return x.contains(1.0)
+
+
+@acosh.spoils_zero
+def _(op: Call, x: Range) -> Mask:
+    """Below -1 the formula is that of a number above 1."""
+    return (x.low <= 1) & (x.high >= -1)
+
+
 @operator("Atanh", error=FAITHFUL, elementwise=True)
 def atanh(op: Call, x: Range) -> Range:
     """Increasing inside (-1, 1); infinite at the ends, NaN outside."""
     last = 1.0 - x.format.unit_roundoff
     return monotone(x.clamp(-last, last), np.arctanh)
+
+
+atanh.aten("atanh", "arctanh")
 
 
 @atanh.meaning
@@ -230,3 +293,9 @@ def _(run: Run, x: Tensor) -> Tensor:
 @atanh.hazard(INVERSE_OUTSIDE_DOMAIN, gives=SPECIALS)
 def _(op: Call, x: Range) -> Mask:
     return (x.low <= -1) | (x.high >= 1)
+
+
+@atanh.spoils_zero
+def _(op: Call, x: Range) -> Mask:
+    """0 / (1 - x^2) is a number outside [-1, 1]."""
+    return x.contains(1.0) | x.contains(-1.0)

@@ -309,9 +309,8 @@ class Arithmetic:
         error = error + self.tiny + 4.0 * self.format.quantum(np.maximum(np.abs(low), np.abs(high)))
         extra_absolute = 0.0
         if entry.operator:
-            extra = self.op.target.function_errors.get(entry.operator)
-            if extra is not None:
-                extra_absolute = extra.absolute + extra.ulps * self.roundoff
+            extra = self.op.target.function_error(entry.operator, self.format)
+            extra_absolute = extra.absolute + extra.ulps * self.roundoff
             # 1 / (1 + exp(-x)) is 0 where the exponential overflows.
             error = error + 1.0 / self.format.high + extra_absolute
         box = self.rounded(low, high, np.where(exact, 0.0, error))

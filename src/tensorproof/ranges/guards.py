@@ -16,6 +16,8 @@ from tensorproof.ranges.range import INFINITIES, NAN
 #: Operators whose result holds the same numbers as their first operand.
 SAME = frozenset({"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
 _COMPARISONS = {"Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">=", "Equal": "=="}
+#: What comparisons are combined by, element by element.
+_LOGIC = frozenset({"And", "Or", "Not", "Identity", "Cast"})
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!="}
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 #: Nodes between a condition and a comparison.
@@ -70,6 +72,18 @@ class Guards:
             yield Fact(node.inputs[0], relation if holds else _OPPOSITE[relation], node.inputs[1], is_denied=not holds)
         elif node.op in ("IsNaN", "IsInf") and not holds and not node.attributes:
             yield Fact(node.inputs[0], "not", ABSENT, NAN if node.op == "IsNaN" else INFINITIES)
+
+    def is_elementwise(self, condition: int) -> bool:
+        """Whether each element of a condition is decided by comparisons of elements in its own place: what Where needs.
+
+        The facts behind such a condition hold for the elements that it is true (or false) for, each by itself.
+        """
+        node = self._producers.get(condition)
+        if node is None or node.domain:
+            return False
+        if node.op in _LOGIC:
+            return all(self.is_elementwise(number) for number in node.inputs)
+        return node.op in _COMPARISONS or node.op in ("IsNaN", "IsInf")
 
     def origins(self, value: int) -> list[int]:
         """A value and those that it is made from by reshapes alone."""

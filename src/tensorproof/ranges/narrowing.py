@@ -15,6 +15,7 @@ from tensorproof.ranges.guards import SAME, TURNED, Fact, hands_back
 from tensorproof.ranges.propagate import Propagation
 from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, Range, align
 from tensorproof.ranges.rounding import flushed
+from tensorproof.targets import Target
 
 #: Operators that are evaluated again on a narrower operand, where a branch reads their result, and how many in a row.
 _REPEATABLE = frozenset(
@@ -120,7 +121,7 @@ def _apply(run: Propagation, changed: dict[int, Flow], number: int, relation: st
         assert y is not None
         if fact.is_denied and (y.any_special & NAN):
             return x
-        return _related(run, x, relation, y, fact.is_denied)
+        return related(run.target, x, relation, y, fact.is_denied)
 
     result = _on_both(flow, narrow, against)
     if result is flow:
@@ -185,8 +186,8 @@ def _ends(x: Range) -> tuple[Array, Array]:
     return low.min(), high.max()
 
 
-def _related(run: Propagation, x: Range, relation: str, y: Range, is_denied: bool) -> Range:
-    """The values of x that have a relation to some value of y."""
+def related(target: Target, x: Range, relation: str, y: Range, is_denied: bool) -> Range:
+    """The values of x that have a relation to some value of y; `is_denied` as for a fact."""
     if x.format.kind not in ("float", "int") or y.format.kind not in ("float", "int"):
         return x
     least, most = _ends(y)
@@ -201,35 +202,35 @@ def _related(run: Propagation, x: Range, relation: str, y: Range, is_denied: boo
     low: Any = -np.inf
     high: Any = np.inf
     if relation in (">", ">="):
-        low = _above(run, x, least) if relation == ">" else least
+        low = _above(target, x, least) if relation == ">" else least
     elif relation in ("<", "<="):
-        high = _below(run, x, most) if relation == "<" else most
+        high = _below(target, x, most) if relation == "<" else most
     elif relation == "==":
         low, high = least, most
     else:
         # Not equal to a single number: an end that is that number moves inside.
         single = least == most
-        low = np.where(single & (x.low == least), _above(run, x, least), -np.inf)
-        high = np.where(single & (x.high == most), _below(run, x, most), np.inf)
-    if run.target.flushes_operands or run.target.flushes_results:
+        low = np.where(single & (x.low == least), _above(target, x, least), -np.inf)
+        high = np.where(single & (x.high == most), _below(target, x, most), np.inf)
+    if target.flushes_operands or target.flushes_results:
         low, high = flushed(np.asarray(low), np.asarray(high), x.format) if x.format.is_float else (low, high)
     return _within(x, low, high, bits)
 
 
-def _above(run: Propagation, x: Range, bound: Any) -> Any:
+def _above(target: Target, x: Range, bound: Any) -> Any:
     """The smallest number of the format beyond a bound."""
     bound = np.asarray(bound, np.float64)
     if x.format.is_integer:
         # From 2^53 on, neighbouring integers are the same float64 number.
         return np.where(np.abs(bound) < 2.0**52, np.floor(bound) + 1.0, bound)
-    if run.target.keeps_chains_wide and x.format.bits < 32:
+    if target.keeps_chains_wide and x.format.bits < 32:
         # Compared in float32, and rounded to 16 bits afterwards: no longer strictly beyond.
         return bound
     return np.where(np.isfinite(bound), x.format.round_up(np.nextafter(bound, np.inf)), bound)
 
 
-def _below(run: Propagation, x: Range, bound: Any) -> Any:
-    return -_above(run, x, -np.asarray(bound, np.float64))
+def _below(target: Target, x: Range, bound: Any) -> Any:
+    return -_above(target, x, -np.asarray(bound, np.float64))
 
 
 def _within_hull(x: Range, y: Range) -> Range:

@@ -19,10 +19,11 @@ from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import FLOAT32, Format
 from tensorproof.graph import ABSENT, Graph, Model, Node
 from tensorproof.idioms.claims import Claim, Fact
-from tensorproof.operators.table import UNDEFINED, Bound, Call, Hazard, Operator, evaluate, find_operator
+from tensorproof.operators.table import UNDEFINED, Bound, Call, Hazard, Operator, evaluate, find_operator, report_derivatives
 from tensorproof.ranges import costs
 from tensorproof.ranges.abstraction import PRECISE, Abstraction
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, with_special
+from tensorproof.ranges.differentiable import NO_PATHS, Paths
 from tensorproof.ranges.flow import NO_ROOTS, Flow, Roots, roots_of, united
 from tensorproof.ranges.grid import Shape, Span
 from tensorproof.ranges.guards import Guards
@@ -49,8 +50,10 @@ class Propagation:
         abstraction: Abstraction = PRECISE,
         known: Known = NOTHING_KNOWN,
         claims: Mapping[int, Sequence[Claim]] | None = None,
+        paths: Paths = NO_PATHS,
     ) -> None:
         self.model = model
+        self.paths = paths
         self.abstraction = abstraction
         self._known = known
         if claims is None:
@@ -236,6 +239,8 @@ class Propagation:
         clean_results = _as_list(evaluate(call, clean))
         if self.abstraction.norms and node.number in self.claims:
             self._set_norm(call, node, clean_results)
+        if node.number in self.paths:
+            self._ask_for_derivatives(call, node, clean_results[0], clean)
         tainted = any(flow is not None and flow.actual is not flow.clean for flow in operands)
         if not tainted and not call.hazards and self._blamed is None:
             if roots:
@@ -264,15 +269,25 @@ class Propagation:
             gives |= hazard.gives
         if any(hazard.gives for hazard in own_hazards):
             roots = united(roots, frozenset((node.number,)))
-            record.checkable = True
+        record.checkable = record.checkable or any(h.gives or h.rule.phase == "backward" for h in own_hazards)
         flows: list[Flow] = []
         for clean_result, actual_result in zip(clean_results, actual_results, strict=True):
             if gives & UNDEFINED and isinstance(actual_result, Range):
                 actual_result = Range.top(actual_result.shape, actual_result.format)
             elif gives & SPECIALS:
                 actual_result = with_special(self._beyond_format(actual_result), gives & SPECIALS)
-            flows.append(Flow(clean_result, actual_result, roots))
+            is_same = not gives and _is_same_constant(clean_result, actual_result)
+            flows.append(Flow.of(clean_result) if is_same else Flow(clean_result, actual_result, roots))
         return flows
+
+    def _ask_for_derivatives(self, call: Call, node: Node, result: Abstract, operands: Sequence[Abstract | None]) -> None:
+        """Report derivatives that are not finite, unless the node can fail forward and is reported for that.
+
+        What the derivative of a failing node does is a question for its repair.
+        """
+        impossible, flowing = self._known.impossible, self.paths[node.number]
+        if not any(found.gives and (node.number, found.rule.code, found.operand) not in impossible for found in call.hazards):
+            report_derivatives(call, result, operands, flowing)
 
     def repeated(self, node: Node) -> Flow:
         """The first result of a node on the operands of the moment, nothing recorded: where more is known of them."""
@@ -392,6 +407,19 @@ def unknown_value(format: Format | None, declared: Sequence[int | str | None] | 
     return value
 
 
+def _is_same_constant(clean: Abstract, actual: Abstract) -> bool:
+    """Whether a value is known exactly, and no hazard before it changes it: what one could give was dropped by a choice."""
+    if not isinstance(clean, Range) or not isinstance(actual, Range) or actual is clean:
+        return False
+    if not clean.has_known_shape or clean.size > CELL_BUDGET or clean.format is not actual.format:
+        return False
+    ours, theirs = clean.values(), actual.values()
+    if ours is None or theirs is None or not np.array_equal(ours, theirs):
+        return False
+    # Bounds of larger integers are rounded.
+    return clean.format.is_float or bool((np.abs(ours) < 2.0**53).all())
+
+
 def _as_list(result: object) -> list[Abstract]:
     return list(result) if isinstance(result, tuple) else [result]  # type: ignore[list-item]
 
@@ -421,12 +449,13 @@ def propagate(
     abstraction: Abstraction = PRECISE,
     known: Known = NOTHING_KNOWN,
     claims: Mapping[int, Sequence[Claim]] | None = None,
+    paths: Paths = NO_PATHS,
 ) -> RangedGraph:
     """Ranges of all values of a model, from the ranges of its inputs.
 
     `constants` makes the range of a constant by its value number; by default constants are exactly what the file holds.
     `keep_ranges` keeps the ranges of all values in the result, or of those numbered. `claims` are those that an earlier pass
-    over the model found.
+    over the model found. `paths` are the nodes whose derivatives are looked at, too.
     With `strict`, an exception of a block goes up instead of turning into "not analysed": for tests of the blocks.
     """
 
@@ -440,7 +469,8 @@ def propagate(
         abstraction=abstraction,
         known=known,
         claims=claims,
+        paths=paths,
     )
     outputs = run.run(model.graph, [run.as_operand(Flow.of(inputs[number])) for number in model.graph.inputs])
     last = dict(zip(model.graph.outputs, outputs))
-    return RangedGraph(model, target, run.summaries, run.records, last, run.kept, run.claims)
+    return RangedGraph(model, target, run.summaries, run.records, last, run.kept, run.claims, paths)

@@ -12,6 +12,7 @@ from tensorproof.graph import Model, Node
 from tensorproof.idioms.claims import Claim
 from tensorproof.operators.table import Bound, Hazard
 from tensorproof.ranges.containers import Abstract, SequenceOf
+from tensorproof.ranges.differentiable import NO_PATHS, Paths
 from tensorproof.ranges.flow import NO_ROOTS, Flow, Roots, united
 from tensorproof.ranges.grid import Shape
 from tensorproof.ranges.range import Range
@@ -127,3 +128,5 @@ class RangedGraph:
     outputs: dict[int, Flow]
     ranges: dict[int, Flow]
     claims: Mapping[int, Sequence[Claim]]
+    #: The nodes whose derivatives were looked at.
+    paths: Paths = field(default_factory=lambda: NO_PATHS)

@@ -9,9 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensorproof.formats import FLOAT32, Array, Format
-from tensorproof.targets import FunctionError, Target
-
-_NO_EXTRA = FunctionError()
+from tensorproof.targets import Target
 
 
 class Rounding:
@@ -21,12 +19,24 @@ class Rounding:
     bounds are then rounded to nearest like the result itself. `codomain` are ends that no error crosses.
     """
 
-    __slots__ = ("_absolute", "_ends", "_flushes", "_keeps_sign", "_nearest", "_ulps", "absolute", "format", "relative", "target")
+    __slots__ = (
+        "_absolute",
+        "_ends",
+        "_flushes",
+        "_keeps_sign",
+        "_largest",
+        "_nearest",
+        "_ulps",
+        "absolute",
+        "format",
+        "relative",
+        "target",
+    )
 
     def __init__(
         self, name: str, ulps: float, absolute: float, codomain: tuple[float, float] | None, format: Format, target: Target
     ) -> None:
-        extra = target.function_errors.get(name, _NO_EXTRA)
+        extra = target.function_error(name, format)
         ulps, absolute = ulps + extra.ulps, absolute + extra.absolute
         lost = format.smallest_normal if target.flushes_results else format.smallest_subnormal
         self.format = format
@@ -43,6 +53,8 @@ class Rounding:
         self._keeps_sign = absolute <= FLOAT32.smallest_normal
         self._ends = None if codomain is None else (codomain[0] - extra.overshoot, codomain[1] + extra.overshoot)
         self._flushes = target.flushes_results
+        #: Results beyond this number may be infinite, whatever the format holds; most targets have none.
+        self._largest = np.inf if extra.headroom == 1.0 else format.high / extra.headroom
 
     def interval(self, low: float, high: float) -> tuple[float, float]:
         """One interval, rounded outward. NaN says that nothing is known."""
@@ -59,6 +71,8 @@ class Rounding:
         if self._flushes:
             low = 0.0 if 0.0 < low < fmt.smallest_normal else low
             high = 0.0 if 0.0 > high > -fmt.smallest_normal else high
+        if self._largest < np.inf:
+            low, high = -np.inf if low < -self._largest else low, np.inf if high > self._largest else high
         return low, high
 
     def _outward(self, end: float) -> float:
@@ -90,6 +104,8 @@ class Rounding:
             low, high = np.clip(low, *self._ends), np.clip(high, *self._ends)
         if self._flushes:
             low, high = flushed(low, high, fmt)
+        if self._largest < np.inf:
+            low, high = np.where(low < -self._largest, -np.inf, low), np.where(high > self._largest, np.inf, high)
         return low, high
 
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from tensorproof.graph import ABSENT, Model, Node
 from tensorproof.idioms.claims import Claim
-from tensorproof.operators.table import Bound
+from tensorproof.operators.table import Bound, find_operator
 from tensorproof.ranges.abstraction import Abstraction
 from tensorproof.ranges.containers import Abstract
+from tensorproof.ranges.differentiable import NO_PATHS, Paths
 from tensorproof.ranges.flow import Flow
 from tensorproof.ranges.grid import Shape, largest
 from tensorproof.ranges.propagate import Propagation
@@ -68,6 +69,8 @@ class Alarms:
     impossible: set[tuple[int, str, int]] = field(default_factory=set[tuple[int, str, int]])
     proven_by: dict[int, str] = field(default_factory=dict[int, str])
     kept: dict[int, Range] = field(default_factory=dict[int, Range])
+    #: The nodes whose derivatives are looked at.
+    paths: Paths = field(default_factory=lambda: NO_PATHS)
     #: Whether bounds were found that no pass has carried on yet.
     tightened: bool = False
 
@@ -90,6 +93,7 @@ class Alarms:
             progress,
             {number: keys for number, keys in found.items() if keys},
             dict(ranged.summaries),
+            paths=ranged.paths,
         )
 
     @property
@@ -97,9 +101,16 @@ class Alarms:
         return Known(self.ranges, frozenset(self.impossible))
 
     def prove(self, node: int, step: str) -> None:
-        """No hazard of a node can fire."""
-        self.impossible.update((node, code, operand) for code, operand in self.open.pop(node))
+        """No hazard of a node can fire, those of the backward pass included, which hazards of the forward pass may have hidden."""
+        self.impossible.update((node, code, operand) for code, operand in self.open.pop(node) | self._backward_hazards(node))
         self.proven_by[node] = step
+
+    def _backward_hazards(self, number: int) -> set[Key]:
+        if number not in self.paths:
+            return set()
+        node = self.structure.nodes[number]
+        entry = find_operator(node.domain, node.op)
+        return set() if entry is None else {(hazard.rule.code, hazard.operand) for hazard in entry.backward_hazards}
 
     def settle(self, records: Mapping[int, Record], step: str) -> None:
         """Prove the nodes for which a pass over the cones of all open hazards finds none.
@@ -109,11 +120,21 @@ class Alarms:
         """
         for node in list(self.open):
             record = records.get(node)
-            if record is None or record.not_analysed is not None or open_hazards(record):
+            if record is None or record.not_analysed is not None:
+                continue
+            left = open_hazards(record)
+            if left:
+                self._uncover(node, left)
                 continue
             # A branch that is only reached behind a hazard reports its own hazards as consequences.
             if not (self.structure.is_inside(node) and record.consequences):
                 self.prove(node, step)
+
+    def _uncover(self, node: int, left: set[Key]) -> None:
+        """Where nothing but derivatives is left of a node that seemed to fail forward, they are what is open."""
+        if left <= self._backward_hazards(node):
+            self.impossible.update((node, code, operand) for code, operand in self.open[node] - left)
+            self.open[node] = left
 
     def bound(self, number: int, low: float, high: float) -> None:
         """A value lies between two numbers, where no hazard fires."""
@@ -166,6 +187,7 @@ class Alarms:
             abstraction=abstraction,
             known=self.known if known is None else known,
             claims=claims,
+            paths=self.paths,
         )
         if patience is not None:
             run.until = self._fruitless(run, patience)

@@ -43,16 +43,20 @@ class Structure:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.position: dict[int, int] = {}
+        #: All nodes by their numbers, those inside of bodies included.
+        self.nodes: dict[int, Node] = {}
         self._producer: dict[int, int] = {}
         self._around: dict[int, int] = {}
         for index, node in enumerate(model.graph.nodes):
             self.position[node.number] = index
+            self.nodes[node.number] = node
             for number in node.outputs:
                 if number != ABSENT:
                     self._producer[number] = index
             for sub in node.subgraphs():
                 for inner in sub.walk():
                     self._around[inner.number] = index
+                    self.nodes[inner.number] = inner
 
     def at_top(self, number: int) -> Node:
         """The node with that number, or the control-flow node of the top level around it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -10,10 +10,12 @@ from tensorproof.errors import ConfigurationError
 from tensorproof.graph import Model
 from tensorproof.ranges.abstraction import FIRST_PASS, Abstraction
 from tensorproof.ranges.containers import Abstract
+from tensorproof.ranges.differentiable import NO_PATHS, Paths
 from tensorproof.ranges.flow import Flow
 from tensorproof.ranges.propagate import propagate
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.records import NOTHING_KNOWN, Known, RangedGraph
+from tensorproof.ranges.unselected import report_unselected
 from tensorproof.refine.alarms import Alarms
 from tensorproof.refine.local_steps import BISECTION, RELAXATION, entering, prove_in_windows
 from tensorproof.refine.stronger_domains import domains, repeat
@@ -51,35 +53,41 @@ def propagate_refined(
     effort: int = DEFAULT_EFFORT,
     progress: Callable[[str, int], None] | None = None,
     keep_ranges: bool = False,
+    paths: Paths = NO_PATHS,
 ) -> tuple[RangedGraph, Mapping[int, str]]:
     """Ranges of all values after a first pass and its refinement, and the step that proved each node which alarmed.
 
     Where all numbers have 32 bits or more, the first pass goes without norms: they rarely prove what intervals do not, and
-    come back for what alarms.
+    come back for what alarms. `paths` are the nodes whose derivatives are looked at, too.
     """
     if not has_narrow_formats(model):
         abstraction = replace(abstraction, norms=False)
     begun = {number: granulated(value, abstraction) for number, value in inputs.items()}
 
-    def whole_pass(stage: str, known: Known, earlier: RangedGraph | None = None) -> RangedGraph:
+    def whole_pass(
+        stage: str, known: Known, earlier: RangedGraph | None = None, keep: bool | Collection[int] = keep_ranges
+    ) -> RangedGraph:
         return propagate(
             model,
             begun,
             target,
             constants=constants,
-            keep_ranges=keep_ranges,
+            keep_ranges=keep,
             progress=None if progress is None else partial(progress, stage),
             abstraction=abstraction,
             known=known,
             claims=None if earlier is None else earlier.claims,
+            paths=paths,
         )
 
     first = whole_pass("ranges", NOTHING_KNOWN)
     # Refinements take inputs as they are declared where the first pass was coarser.
     refinement = refine(first, inputs if abstraction.tensors == "smash" else begun, constants, abstraction, effort, progress)
-    if not refinement.proven_by:
-        return first, {}
-    return whole_pass("last pass", refinement.known, first), refinement.proven_by
+    known = refinement.known if refinement.known.impossible else NOTHING_KNOWN
+    ranged = first if known is NOTHING_KNOWN else whole_pass("last pass", known, first)
+    if paths:
+        report_unselected(ranged, lambda keep: whole_pass("gradients", known, first, keep), constants)
+    return ranged, refinement.proven_by
 
 
 def has_narrow_formats(model: Model) -> bool:

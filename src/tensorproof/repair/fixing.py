@@ -25,6 +25,9 @@ from tensorproof.report.selection import Selection, apply_selection
 if TYPE_CHECKING:
     import onnx
 
+    from tensorproof.repair.program.proposing import SourceProposal
+    from tensorproof.repair.program.text import SourceChange
+
 #: Called with the node and what is being done.
 Progress = Callable[[str, str], None]
 
@@ -56,7 +59,7 @@ def restricted(at: str | Sequence[str], seed: int = 0) -> Source:
 class Repair:
     """A proposal that passed its verification."""
 
-    proposal: Proposal
+    proposal: Proposal | SourceProposal
     verification: Verification
 
     @property
@@ -101,17 +104,26 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The original with its findings, each with its repair, and the model with all repairs that may be applied."""
+    """The original with its findings, each with its repair, and the model with all repairs that may be applied.
+
+    Of an ONNX model `original` and `proto` are the model before and after, of a PyTorch program `change` is that of its source.
+    """
 
     before: Report
-    original: onnx.ModelProto
+    original: onnx.ModelProto | None
     outcomes: tuple[Outcome, ...]
     prepared: Prepared
+    change: SourceChange | None = None
 
     @property
-    def proto(self) -> onnx.ModelProto:
-        """The repaired model."""
-        return self.prepared.proto
+    def proto(self) -> onnx.ModelProto | None:
+        """The repaired model; None for a program."""
+        return self.prepared.onnx_model
+
+    @property
+    def source(self) -> str | None:
+        """The repaired source of a program; None for an ONNX model."""
+        return None if self.change is None else self.change.after.text
 
     @property
     def applied(self) -> tuple[Repair, ...]:
@@ -192,7 +204,7 @@ class Fixer:
         self, current: Prepared, analyses: Sequence[Analysis], finding: Finding, witness: Point | None
     ) -> tuple[Outcome, Prepared]:
         declined: list[tuple[str, str]] = []
-        case = _case(current, analyses, finding)
+        case = case_of(current, analyses, finding)
         if case is None:
             return Outcome(finding, None, False, (("all", "nothing reads the constant"),)), current
         passing: list[tuple[Repair, Prepared]] = []
@@ -233,7 +245,7 @@ class Fixer:
             yield Repair(proposal, seen), patched
 
 
-def _case(prepared: Prepared, analyses: Sequence[Analysis], finding: Finding) -> Case | None:
+def case_of(prepared: Prepared, analyses: Sequence[Analysis], finding: Finding) -> Case | None:
     """All that a repair of a finding may look at; None if it is about a constant that nothing reads."""
     node = _node_of(prepared, finding)
     if node is None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from tensorproof.confirm.sampling import Point
 from tensorproof.errors import NotAnalysed, UnknownShape
@@ -16,6 +16,9 @@ from tensorproof.repair.comparison import CHANCE
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+#: The derivatives of a function at a point, by the names of what it is differentiated by.
+Derivatives: TypeAlias = "Callable[[Point], Mapping[str, Tensor]]"
 
 #: A derivative may be farther from the exact one than the original's by this many roundings of the largest one, beyond `CHANCE`
 #: times the largest error of the original's: where derivatives cancel, both are rounding and nothing else.
@@ -66,19 +69,31 @@ def compare_gradients(
     The plain sum of a softmax, or of logarithms of one, has derivatives that cancel: each element has a weight of its own. The
     exact derivatives are those of the original in float64.
     """
-    found = Gradients()
     try:
         old, new = _Derivatives(before, values, None), _Derivatives(after, values, None)
         exact = _Derivatives(before, values, FLOAT64)
+    except (ImportError, NotExecutable, NotAnalysed, UnknownShape, RuntimeError) as reason:
+        return Gradients(unknown=_reason(reason))
+    return compare_derivatives(old, new, exact, points, witness)
+
+
+def compare_derivatives(
+    old: Derivatives, new: Derivatives, exact: Derivatives, points: Sequence[Point], witness: Point | None
+) -> Gradients:
+    """Derivatives of the original, the repaired and the exact function at points, and of the repaired one at the failing input."""
+    found = Gradients()
+    try:
         for point in points:
             _compare(found, old(point), new(point), exact(point))
         if witness is not None:
             found.at_witness = _state(new(witness))
-    except ImportError:
-        found.unknown = "needs the extra `torch`"
-    except (NotExecutable, NotAnalysed, UnknownShape, RuntimeError) as reason:
-        found.unknown = " ".join(str(reason).split())[:200]
+    except (ImportError, NotExecutable, NotAnalysed, UnknownShape, RuntimeError) as reason:
+        found.unknown = _reason(reason)
     return found
+
+
+def _reason(error: Exception) -> str:
+    return "needs the extra `torch`" if isinstance(error, ImportError) else " ".join(str(error).split())[:200]
 
 
 def _compare(found: Gradients, old: Mapping[str, Tensor], new: Mapping[str, Tensor], exact: Mapping[str, Tensor]) -> None:
@@ -120,8 +135,6 @@ class _Derivatives:
         self._values = [number for number in found if number is not None]
 
     def __call__(self, point: Point) -> dict[str, Tensor]:
-        import torch
-
         feeds: dict[int, Any] = {}
         leaves: dict[str, Tensor] = {}
         for name, array in point.items():
@@ -132,12 +145,26 @@ class _Derivatives:
             if feeds[number].is_floating_point():
                 leaves[name] = feeds[number].requires_grad_()
         results = self._graph.run(feeds, self._values).values()
-        total = sum((result.double() * _weights(result)).sum() for result in results if result.is_floating_point())
-        if not isinstance(total, torch.Tensor) or not total.requires_grad or not bool(total.isfinite()):
-            return {}
-        # With `allow_unused`, a derivative that does not exist is None; the stub does not say so.
-        gradients = cast("Sequence[Tensor | None]", torch.autograd.grad(total, list(leaves.values()), allow_unused=True))
-        return {name: gradient for name, gradient in zip(leaves, gradients) if gradient is not None}
+        total = weighted_sum(result for result in results if result.is_floating_point())
+        return derivatives_of(total, leaves)
+
+
+def weighted_sum(results: Iterable[Tensor]) -> Tensor:
+    """A sum of results in which no two elements have the same weight, so that derivatives do not cancel."""
+    import torch
+
+    return sum(((result.double() * _weights(result)).sum() for result in results), torch.zeros((), dtype=torch.float64))
+
+
+def derivatives_of(total: Tensor, leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The derivatives of a sum by each of the leaves that it depends on; none if it is not finite."""
+    import torch
+
+    if not total.requires_grad or not bool(total.isfinite()):
+        return {}
+    # With `allow_unused`, a derivative that does not exist is None; the stub does not say so.
+    gradients = cast("Sequence[Tensor | None]", torch.autograd.grad(total, list(leaves.values()), allow_unused=True))
+    return {name: gradient for name, gradient in zip(leaves, gradients) if gradient is not None}
 
 
 def _weights(result: Tensor) -> Tensor:

@@ -15,6 +15,8 @@ from tensorproof.frontends.onnx_tensor import Place, Tensors
 if TYPE_CHECKING:
     import onnx
 
+    from tensorproof.repair.program.text import SourceText
+
 #: A model with less external data than this becomes one file.
 ONE_FILE = 1 << 28
 #: External data starts at multiples of this, so that it can be mapped (the alignment that the onnx package writes, too).
@@ -41,6 +43,14 @@ def save_model(proto: onnx.ModelProto, source: Path | None, target: Path, *, in_
                 raise ModelError(f"{target}: the model has external data, but no path to find it")
             _bring_data(external, source, target)
         write_bytes(target, _checked_bytes(proto, target))
+    except OSError as error:
+        raise ConfigurationError(f"{target}: cannot be written ({error.strerror or error})") from None
+
+
+def save_source(source: SourceText, target: Path) -> None:
+    """Write a source file, in the encoding of the one that it was read from."""
+    try:
+        write_bytes(target, source.to_bytes())
     except OSError as error:
         raise ConfigurationError(f"{target}: cannot be written ({error.strerror or error})") from None
 

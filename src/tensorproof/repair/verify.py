@@ -105,10 +105,19 @@ def with_proto(prepared: Prepared, proto: onnx.ModelProto) -> Prepared:
 
 
 def scanned(prepared: Prepared) -> list[Analysis]:
-    """The static analysis under every declared combination of dimension sizes."""
+    """The static analysis under every declared combination of dimension sizes; of programs, in their phase."""
     combinations, _ = resolve(prepared.graph, prepared.declared)
+    program = prepared.program
     return [
-        analyse(prepared.graph, assumptions, prepared.target, effort=prepared.effort, abstraction=prepared.abstraction)
+        analyse(
+            prepared.graph,
+            assumptions,
+            prepared.target,
+            effort=prepared.effort,
+            abstraction=prepared.abstraction,
+            phase="inference" if program is None else prepared.phase,
+            trainable=None if program is None else program.traced.trainable or None,
+        )
         for assumptions in combinations
     ]
 
@@ -148,8 +157,8 @@ def verified(
         if witness is not None:
             failing = pair.replay(witness)
             result.witness_replayed = pair.must_be_finite or None
-        sound = _Reservoir(GRADIENT_POINTS, seed)
-        for point in _spread(scenes, seed, runs):
+        sound = Reservoir(GRADIENT_POINTS, seed)
+        for point in spread(scenes, seed, runs):
             given = pair.compare(point, result)
             if given is not None:
                 sound.add(given)
@@ -173,14 +182,14 @@ def _scan_again(before: Prepared, after: Prepared, proposal: Proposal, analyses:
                 raise Refused(f"{unanalysed.node} of the patched model is not analysed: {unanalysed.reason}")
 
 
-def _spread(scenes: Sequence[Scene], seed: int, runs: int) -> Iterator[Point]:
+def spread(scenes: Sequence[Scene], seed: int, runs: int) -> Iterator[Point]:
     """Points over all combinations of sizes."""
     share = -(-runs // len(scenes))
     for scene in scenes:
         yield from points(seed, scene.domains, share)
 
 
-class _Reservoir:
+class Reservoir:
     """Some of the points that come by, each with the same chance (Vitter's algorithm R), the same ones for the same seed."""
 
     def __init__(self, size: int, seed: int) -> None:

@@ -30,6 +30,6 @@ EXPONENTIAL_OVERFLOW = Rule("NUM201", "exponential-overflow", __doc__ or "", sev
 @EXPONENTIAL_OVERFLOW.objective
 def _(place: Place) -> Tensor:
     """The exponent, where the operator is an exponential; its result may leave float64 long before the search ends."""
-    if place.op == "Exp":
+    if place.op in ("Exp", "Exp2", "Expm1", "Softplus"):
         return -place.operand
     return -place.operand.abs() if place.op in ("Sinh", "Cosh") else place.beyond(place.result, place.limit)

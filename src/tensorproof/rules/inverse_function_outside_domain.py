@@ -1,8 +1,8 @@
-"""Inverse trigonometric or hyperbolic function outside its domain.
+"""Inverse function outside its domain.
 
 ## What it does
-Acos and Asin are defined on [-1, 1], Acosh from 1 on, Atanh inside (-1, 1); elsewhere the result is NaN, and Atanh is
-infinite at -1 and 1.
+Acos and Asin are defined on [-1, 1], Acosh from 1 on, Atanh and Erfinv inside (-1, 1), Logit inside (0, 1); elsewhere the
+result is NaN, and Atanh, Erfinv and Logit are infinite at the ends.
 
 ## Why it matters
 A cosine similarity leaves [-1, 1] by one rounding error.
@@ -30,4 +30,6 @@ INVERSE_OUTSIDE_DOMAIN = Rule("NUM105", "inverse-function-outside-domain", __doc
 @INVERSE_OUTSIDE_DOMAIN.objective
 def _(place: Place) -> Tensor:
     x = place.operand
+    if place.op == "Logit":
+        return place.below(place.torch.minimum(x, 1.0 - x))
     return place.below(x - 1.0 if place.op == "Acosh" else 1.0 - x.abs())

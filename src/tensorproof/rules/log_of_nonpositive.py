@@ -2,7 +2,8 @@
 
 ## What it does
 The operand of a logarithm (Log, or the logarithm inside ReduceLogSum) can be zero, which gives -inf, or negative, which
-gives NaN.
+gives NaN. The logarithm of 1 + x fails from -1 down, and x log(y) where y is not positive and x not zero. A binary cross
+entropy of torch replaces the logarithm of zero by -100, and refuses what is no probability.
 
 ## Why it matters
 The loss becomes NaN as soon as -inf meets 0 (0 * -inf), and every weight with it. Softmax and sigmoid round to exactly 0
@@ -32,5 +33,10 @@ LOG_OF_NONPOSITIVE = Rule("NUM101", "log-of-nonpositive", __doc__ or "", severit
 
 @LOG_OF_NONPOSITIVE.objective
 def _(place: Place) -> Tensor:
-    """The operand itself; the sum inside of ReduceLogSum, by the exponential of its logarithm."""
-    return place.below(place.result.exp() if place.op.startswith("ReduceLog") else place.operand)
+    """What is inside of the logarithm: the operand; the sum of ReduceLogSum, by the exponential of its logarithm."""
+    if place.op.startswith("ReduceLog"):
+        return place.below(place.result.exp())
+    x = place.operand
+    if place.op == "BinaryCrossEntropy":
+        return place.below(place.torch.minimum(x, 1.0 - x))
+    return place.below(1.0 + x if place.op in ("Log1p", "Xlog1py") else x)

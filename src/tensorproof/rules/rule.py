@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from tensorproof.execute.meaning import Tensor
 
 Severity = Literal["error", "warning", "note"]
+#: Which way a defect shows: in values, or in gradients while all values are finite.
+Phase = Literal["forward", "backward"]
 Objective = Callable[["Place"], "Tensor | None"]
 
 _OBJECTIVES: dict[str, Objective] = {}
@@ -29,6 +31,7 @@ class Rule:
     page: str = field(repr=False)
     severity: Severity = "error"
     linear: bool = False
+    phase: Phase = "forward"
 
     def objective(self, function: Objective) -> Objective:
         """Declare what a search makes small: a number for every element that may fail, None where nothing leads there."""

@@ -25,10 +25,13 @@ from tensorproof.repair.operand.constants import of_conversion, surviving_consta
 from tensorproof.repair.operand.divisors import guarded_divisors
 from tensorproof.repair.proposal import Case, Declined, Proposal
 
+_BACKWARD = "the value is finite, its derivative is not: the page of the rule says how to write it; guards are tried on values only"
+
 #: Rules that no guard of an operand repairs, with the reason.
 DECLINED: Mapping[str, str] = {
     "NUM114": "the number of elements is at fault, not their values: there is nothing to reduce",
     "NUM115": "a constant that is NaN carries no information: it needs a sound checkpoint",
+    **dict.fromkeys(("NUM401", "NUM402", "NUM403", "NUM404"), _BACKWARD),
 }
 
 

@@ -55,6 +55,17 @@ def clamps(block: Block) -> Iterator[Proposal]:
         raise Declined("no interval of an operand keeps the node from failing")
 
 
+def single_interval(block: Block) -> tuple[Operand, Interval, bool] | None:
+    """The one operand whose clamp is enough, the widest interval of it, and whether the clamp is harmless; None if there is none."""
+    for wanted in [*wishes(block), block.codes(strict=False)]:
+        intervals = _intervals(block, wanted) if block.fails(wanted) else None
+        if intervals is not None and len(intervals) == 1:
+            ((value, interval),) = intervals.items()
+            operand = block.operands[value]
+            return operand, interval, is_harmless(block, operand, interval)
+    return None
+
+
 def _intervals(block: Block, wanted: Wanted) -> Mapping[int, Interval] | None:
     """Of the operand that the finding names; else of all operands that vary; else of a single one."""
     named = block.named(block.case.finding.operand)

@@ -14,6 +14,6 @@ written out. A value that was followed back stays computed where it was, even if
 from __future__ import annotations
 
 from tensorproof.repair.source.proposal import Declined, SourceRepair
-from tensorproof.repair.source.proposing import propose
+from tensorproof.repair.source.proposing import proposals, propose
 
-__all__ = ["Declined", "SourceRepair", "propose"]
+__all__ = ["Declined", "SourceRepair", "proposals", "propose"]

@@ -39,9 +39,13 @@ class Draft:
     speller: Speller
     format: Format
     rule: str
+    #: Whether the repair is run and compared before anybody sees it: a doubt that a run settles is then no reason to decline.
+    is_tried: bool = False
     replaced: list[tuple[cst.BaseExpression, str]] = field(default_factory=list[tuple[cst.BaseExpression, str]])
     through: list[Definition] = field(default_factory=list[Definition])
     moved: list[Change] = field(default_factory=list[Change])
+    #: Expressions that go on reading the names that were followed, as is meant.
+    readers: list[cst.CSTNode] = field(default_factory=list[cst.CSTNode])
 
     def replace(self, node: cst.BaseExpression, code: str) -> None:
         """Write `code`, a call or what has parentheses, in the place of a node; parentheses around the node stay."""
@@ -94,6 +98,24 @@ class Draft:
     def call(self, qualified: str, like: Operation, arguments: str) -> str:
         """A call of a function, spelled as `like` is."""
         return f"{self.speller.spell(qualified, like)}({arguments})"
+
+    def again(self, operation: Operation, operand: str) -> str:
+        """An operation as it is written, with other code for its operand."""
+        if operation.library is None:
+            assert isinstance(operation.node, cst.BinaryOperation)
+            return f"({atom(operand)} {_symbol(operation.node)} {self.code(operation.arguments['y'])})"
+        arguments = self.arguments(operation)
+        if operation.function is not None:
+            return f"{self.code(operation.function)}({operand}{arguments})"
+        assert isinstance(operation.node, cst.Call) and isinstance(operation.node.func, cst.Attribute)
+        return f"{atom(operand)}.{operation.node.func.attr.value}({arguments.removeprefix(', ')})"
+
+    def clamped(self, node: cst.BaseExpression, like: Operation, *, low: str | None = None, high: str | None = None) -> str:
+        """A tensor of torch moved into an interval, in the style, function or method, of `like`."""
+        ends = ", ".join(f"{name}={end}" for name, end in (("min", low), ("max", high)) if end is not None)
+        if like.is_method or like.library is None:
+            return f"{atom(self.code(node))}.clamp({ends})"
+        return self.call("torch.clamp", like, f"{self.code(node)}, {ends}")
 
     def limit(self, limit: Limit, of: cst.BaseExpression, library: Library) -> str:
         """A limit of the format of an expression: `torch.finfo(x.dtype).eps`, or a number where a library has no such function."""
@@ -193,6 +215,10 @@ class Draft:
             return None
         sources = (self._format_source(found.arguments[name]) for name in ("x", "y") if name in found.arguments)
         return next((source for source in sources if source is not None), None)
+
+
+def _symbol(node: cst.BinaryOperation) -> str:
+    return cst.Module([]).code_for_node(node.operator).strip()
 
 
 def _ends_with_word(text: str) -> bool:

@@ -41,7 +41,10 @@ def argument_name(keyword: str) -> str:
 
 
 #: Functions that every library has under the same name, of one element each.
-_ELEMENTWISE = ("log", "log1p", "exp", "sqrt", "rsqrt", "sigmoid", "abs", "square", "relu", "softplus")
+_ELEMENTWISE = (
+    *("log", "log1p", "log2", "log10", "exp", "exp2", "expm1", "sqrt", "rsqrt", "sigmoid", "abs", "square", "relu", "softplus"),
+    *("acos", "asin", "atanh", "acosh", "sinh", "cosh", "tan", "reciprocal"),
+)
 _REDUCTIONS = ("sum", "mean", "std", "var")
 _BINARY = {
     **dict.fromkeys(("add",), "add"),
@@ -67,6 +70,10 @@ _OWN: dict[Library, dict[str, tuple[str, ...]]] = {
         "torch.masked_fill": ("masked_fill", "x", "mask", "value"),
         "torch.where": ("where", "condition", "x", "y"),
         "torch.neg": ("negative", "x"),
+        "torch.arccos": ("acos", "x"),
+        "torch.arcsin": ("asin", "x"),
+        "torch.arctanh": ("atanh", "x"),
+        "torch.arccosh": ("acosh", "x"),
     },
     "tensorflow": {
         "tensorflow.nn.softmax": ("softmax", "x", "axis", "name"),

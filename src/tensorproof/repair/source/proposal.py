@@ -8,6 +8,15 @@ from dataclasses import dataclass, field
 from tensorproof.repair.source.text import lines_of
 
 
+def unified_diff(before: str, after: str, path: str) -> str:
+    """The change of the file `path` as a unified diff; empty if there is none."""
+    marked = (
+        line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n"
+        for line in difflib.unified_diff(lines_of(before), lines_of(after), f"a/{path}", f"b/{path}")
+    )
+    return "".join(marked)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceRepair:
     """A file with one defect repaired.
@@ -26,12 +35,7 @@ class SourceRepair:
 
     def diff(self, path: str) -> str:
         """The change as a unified diff of the file `path`."""
-        old, new = lines_of(self.before), lines_of(self.source)
-        marked = (
-            line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n"
-            for line in difflib.unified_diff(old, new, f"a/{path}", f"b/{path}")
-        )
-        return "".join(marked)
+        return unified_diff(self.before, self.source, path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import libcst as cst
 
 from tensorproof import formats
@@ -25,6 +27,7 @@ from tensorproof.repair.source.softplus import SOFTPLUS
 from tensorproof.repair.source.spelling import Imported, Speller, imports_of
 from tensorproof.repair.source.square_root import ROOT_OF_EXPONENTIAL, SQUARE_ROOT
 from tensorproof.repair.source.text import changed
+from tensorproof.repair.source.unused import without_unused
 from tensorproof.report.plain_text import one_line
 
 #: In the order in which they are tried: a pattern comes before those that are parts of it, and what keeps the function first.
@@ -64,22 +67,50 @@ def propose(source: str, line: int, rule: str, *, format: str = "float32") -> So
     try:
         return _Search(parse(source, line), line, rule, format).propose(repairs)
     except NotSure as error:
-        return Declined(one_line(" ".join(str(error).split()), LONGEST_REASON))
+        return _declined(error)
     except RecursionError:
         return Declined("the source is nested too deeply to be read")
+
+
+def proposals(
+    source: str, line: int, rule: str, repairs: Sequence[Repair], *, format: str = "float32"
+) -> Iterator[tuple[str, SourceRepair | Declined]]:
+    """Every one of the repairs, by its name, that may mend a finding on a line, for somebody who tries each of them.
+
+    Each is asked by itself, and doubts that a run of the program settles are left to that run.
+    """
+    for repair in repairs:
+        if rule not in repair.rules:
+            continue
+        if format not in _FORMATS:
+            yield repair.name, Declined(f"no repair in source is known for values of format {format}")
+            continue
+        try:
+            yield repair.name, _Search(parse(source, line), line, rule, format, is_tried=True).propose([repair])
+        except NotSure as error:
+            yield repair.name, _declined(error)
+        except RecursionError:
+            yield repair.name, Declined("the source is nested too deeply to be read")
+
+
+def _declined(error: NotSure) -> Declined:
+    return Declined(one_line(" ".join(str(error).split()), LONGEST_REASON))
 
 
 class _Search:
     """The search for the pattern on one line."""
 
-    def __init__(self, parsed: Parsed, line: int, rule: str, format: str) -> None:
+    def __init__(self, parsed: Parsed, line: int, rule: str, format: str, *, is_tried: bool = False) -> None:
         self.parsed = parsed
+        self.is_tried = is_tried
         self.line = line
         self.rule = rule
         self.format = _FORMATS[format]
         self.imports: tuple[Imported, ...] = imports_of(parsed.module)
         doubts: list[str] = []
         imported = {found.qualified.partition(".")[0] for found in self.imports}
+        # What is tried is a program of torch, also where the file never says so.
+        imported |= {"torch"} if is_tried else set()
         libraries: tuple[Library, ...] = tuple(library for library in _LIBRARIES if library in imported)
         #: Expressions of which an earlier repair was not sure: no later one is tried on them.
         self.refused: set[cst.CSTNode] = set()
@@ -102,7 +133,7 @@ class _Search:
 
     def draft(self, node: cst.BaseExpression) -> Draft:
         """A new draft for an expression."""
-        return Draft(node, self.reader, Speller(self.reader, self.imports, node), self.format, self.rule)
+        return Draft(node, self.reader, Speller(self.reader, self.imports, node), self.format, self.rule, self.is_tried)
 
     def concerns(self, draft: Draft) -> bool:
         """Whether a draft is about the line: by its own expression, or by an assignment that it reads through."""
@@ -120,7 +151,10 @@ class _Search:
             raise NotSure(f"line {self.line} has several expressions that {repair.name} would repair, and they differ")
         for draft in first:
             self._refuse_other_users(draft)
-        source = changed(self.parsed.source, [change for draft in first for change in draft.changes()])
+        changes = [change for draft in first for change in draft.changes()]
+        if self.is_tried:
+            changes = without_unused(self.reader, first, changes)
+        source = changed(self.parsed.source, changes)
         if not is_python(source):
             raise NotSure("the repair cannot be written at that place")
         return SourceRepair(repair.name, repair.safe, repair.why, source, self.parsed.source)
@@ -129,7 +163,8 @@ class _Search:
         """Raise `NotSure` if the line is an assignment before the repaired expression, and is still needed after the repair."""
         if self.is_on_line(draft.node):
             return
-        gone = [*(node for node, _ in draft.replaced), *(definition.statement for definition in draft.through)]
+        statements = (definition.statement for definition in draft.through)
+        gone = [*(node for node, _ in draft.replaced), *draft.readers, *statements]
         for definition in draft.through:
             if self.reader.follower.other_users(definition, gone):
                 raise NotSure(f"{definition.name} has other users, for which it would still be computed as it is")
@@ -145,13 +180,16 @@ class _Expressions(cst.CSTVisitor):
         super().__init__()
         self.search = search
         self.repair = repair
+        self.is_anywhere = repair.anywhere and search.is_tried
         self.drafts: list[Draft] = []
         self.near_misses: list[str] = []
         self.doubts: list[str] = []
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         """Try the repair on a node; its parts are visited unless it fits or they all come before the line."""
-        if node not in self.search.parsed.positions or self.search.parsed.end(node).line < self.search.line:
+        if node not in self.search.parsed.positions:
+            return False
+        if self.search.parsed.end(node).line < self.search.line and not self.is_anywhere:
             return False
         if not isinstance(node, cst.BinaryOperation | cst.UnaryOperation | cst.Call) or node in self.search.refused:
             return True
@@ -166,7 +204,7 @@ class _Expressions(cst.CSTVisitor):
             return True
         if self.search.is_on_line(node):
             self.doubts += self.search.reader.doubts
-        if draft.replaced and self.search.concerns(draft):
+        if draft.replaced and (self.is_anywhere or self.search.concerns(draft)):
             self.drafts.append(draft)
             return False
         return True

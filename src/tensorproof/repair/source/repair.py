@@ -15,10 +15,14 @@ Rewrite = Callable[[cst.BaseExpression, Draft], None]
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A named rewriting of expressions, and the codes of the rules whose findings it mends. `safe` as in `SourceRepair`."""
+    """A named rewriting of expressions, and the codes of the rules whose findings it mends. `safe` as in `SourceRepair`.
+
+    With `anywhere`, what it rewrites may stand on another line of the function than the finding, if the repair is tried.
+    """
 
     name: str
     safe: bool
     why: str
     rules: frozenset[str]
     rewrite: Rewrite
+    anywhere: bool = False

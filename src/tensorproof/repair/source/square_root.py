@@ -26,7 +26,7 @@ def unguarded_root(node: cst.BaseExpression, draft: Draft) -> Operation | None:
         return None
     if root.name == "power" and draft.reader.number(root.arguments["y"]) not in (0.5, -0.5):
         return None
-    if root.library is None and not draft.is_tensor(root.operand):
+    if root.library is None and not draft.is_tried and not draft.is_tensor(root.operand):
         raise NotSure(f"{draft.code(root.operand)} is not surely a tensor")
     if draft.reader.operation(root.operand, "clamp", "maximum", extra=frozenset({"min", "max"})) is not None:
         raise NotSure("the operand of the root is bounded below already")
