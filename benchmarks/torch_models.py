@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
+from tests.torch_programs import PROGRAMS, aten_names
 
 from tensorproof.assumptions import Declarations, Domain, resolve
 from tensorproof.checking import Analysis, analyse
 from tensorproof.frontends.torch_export import exported
 from tensorproof.targets import TORCH_CPU
-from tests.torch_programs import PROGRAMS, aten_names
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ exports a function or module with example inputs and asserts that
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -153,8 +154,14 @@ def _samples(boxes: list[tuple[float, float]], examples: tuple[Tensor, ...], see
             array = np.where(generator.random(shape) < 0.5, low, high)
         else:
             array = generator.uniform(low, high, shape)
-        array = array if example.is_floating_point() else np.rint(array)
-        return torch.from_numpy(np.asarray(array)).to(example.dtype)
+        if not example.is_floating_point():
+            return torch.from_numpy(np.rint(array)).to(example.dtype)
+        # Ends that the format does not hold are rounded into the box.
+        rounded = torch.from_numpy(np.asarray(array)).to(example.dtype)
+        least, most = (torch.tensor(end, dtype=example.dtype) for end in (low, high))
+        least = least if float(least) >= low else torch.nextafter(least, torch.full_like(least, math.inf))
+        most = most if float(most) <= high else torch.nextafter(most, torch.full_like(most, -math.inf))
+        return rounded.clamp(least, most)
 
     for kind in range(2 + SAMPLES):
         yield tuple(sample(kind, *box, example) for box, example in zip(boxes, examples, strict=True))

@@ -48,6 +48,8 @@ BUDGETS = {
     "backward rules": 60,
     "aten layers": 90,
     "torch corpus": 240,
+    "training phase": 60,
+    "fix programs": 90,
 }
 
 # Tests leave nothing behind in the user's cache.

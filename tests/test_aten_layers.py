@@ -353,7 +353,7 @@ TAKEN_APART: dict[str, Case] = {
     "cross": (torch.linalg.cross, (normal(2, 3), normal(2, 3) + 1)),
     "lp_pool2d": (nn.LPPool2d(2, 2), (normal(1, 2, 4, 4),)),
     "unfold": (nn.Unfold(2), (normal(1, 2, 4, 4),)),
-    "max_unpool2d": (lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2), (normal(1, 2, 4, 4),)),
+    "max_unpool2d": (lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), [2, 2]), (normal(1, 2, 4, 4),)),
     "conv2d with reflection": (nn.Conv2d(2, 3, 3, padding=1, padding_mode="reflect"), (normal(1, 2, 5, 5),)),
     "conv2d in a circle": (nn.Conv2d(2, 3, 3, padding=1, padding_mode="circular"), (normal(1, 2, 5, 5),)),
     "spectral_norm": (nn.utils.parametrizations.spectral_norm(nn.Linear(3, 4)), (normal(2, 3),)),
@@ -411,6 +411,32 @@ def test_bounds_are_those_of_the_operator(subject: Callable[..., Any], sizes: tu
     case = check_case(subject, normal(*sizes))
     assert low <= case.outputs[0].low and case.outputs[0].high <= high
     assert not case.analysis.findings
+
+
+#: Boxes far from zero, around it, of one point, of numbers whose squares underflow, and of ones whose squares overflow.
+BOXES = ((1e4, 1e4 + 1), (-3.0, 1e-3), (5.0, 5.0), (0.0, 0.0), (-1e-30, 1e-22), (-1e-40, 1e-40), (-1e25, 1e25))
+
+STATISTICS: dict[str, Callable[..., Any] | nn.Module] = {
+    "var": lambda x: x.var(1),
+    "std": lambda x: x.std(1, correction=0),
+    "vector_norm of order 3": lambda x: torch.linalg.vector_norm(x, 3.0, dim=1),
+    "vector_norm of order -1.5": lambda x: torch.linalg.vector_norm(x, -1.5, dim=1),
+    "cosine_similarity": lambda x: F.cosine_similarity(x, x.flip(0)),
+    "logcumsumexp": lambda x: x.logcumsumexp(1),
+    "cummax": lambda x: x.cummax(1).values,
+    "cummin": lambda x: x.cummin(1).values,
+    "quantile": lambda x: torch.quantile(x, 0.3, dim=1),
+    "layer_norm": nn.LayerNorm(6),
+    "group_norm": nn.GroupNorm(2, 6),
+    "instance_norm": nn.Sequential(nn.Unflatten(1, (2, 3)), nn.InstanceNorm1d(2)),
+    "batch_norm in training": nn.BatchNorm1d(6),
+}
+
+
+@pytest.mark.parametrize("box", BOXES, ids=str)
+@pytest.mark.parametrize("subject", STATISTICS.values(), ids=list(STATISTICS))
+def test_statistics_are_bounded_in_boxes_of_all_sizes(subject: Callable[..., Any], box: tuple[float, float]) -> None:
+    check_case(subject, normal(4, 6), ranges={0: box}, is_random=True)
 
 
 @pytest.mark.parametrize("size", [5, 64, 768])

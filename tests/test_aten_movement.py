@@ -180,13 +180,21 @@ MADE: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [f"{group}/{name}" for group in ("SHAPES", "PADS", "PICKED", "WRITTEN", "MADE") for name in globals()[group]]
-)
+GROUPS = {"shapes": SHAPES, "pads": PADS, "picked": PICKED, "written": WRITTEN, "made": MADE}
+CASES = {f"{group}/{name}": case for group, cases in GROUPS.items() for name, case in cases.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_spelling(name: str) -> None:
-    group, _, key = name.partition("/")
-    function, tensors = globals()[group][key]
+    function, tensors = CASES[name]
     check_case(function, *tensors)
+
+
+@pytest.mark.filterwarnings("ignore:indexing with dtype torch.uint8")
+def test_mask_of_bytes() -> None:
+    """Torch still takes bytes for truth values: a 2 would be no position, either."""
+    mask = torch.tensor([1, 0, 2], dtype=torch.uint8)
+    check_case(lambda x, m, v: (torch.index_put(x, (m,), v), torch.index_put(x, (m,), v, True)), M, mask, _numbers(4))
 
 
 def _selected(x: Tensor) -> Tensor:
@@ -207,7 +215,8 @@ def _summed(x: Tensor) -> tuple[Tensor, Tensor]:
 def _mapped(x: Tensor, scale: Tensor) -> Tensor:
     from torch._higher_order_ops.map import map as torch_map
 
-    return torch_map(lambda row, factor: row * factor + 1.0, x, scale)
+    function: Any = torch_map
+    return function(lambda row, factor: row * factor + 1.0, x, scale)
 
 
 @pytest.mark.parametrize(

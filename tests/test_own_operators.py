@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tensorproof.execute.torch_graph import TorchGraph
 from tensorproof.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, Format
+from tensorproof.graph import Graph, Model, Node, Value
 from tensorproof.operators.table import Call, Hazard, Operator, all_operators, evaluate, find_operator
 from tensorproof.ranges.range import Range, flags_of
 from tensorproof.ranges.special_functions import digamma, erfc, erfinv, log_gamma, trigamma
@@ -290,6 +292,37 @@ def many_numbers(rng: np.random.Generator, case: Case, format: Format) -> np.nda
     scaled = 10.0 ** rng.uniform(np.log10(format.smallest_subnormal) + 1, np.log10(format.high), 4000)
     parts = [scaled, -scaled, rng.uniform(case.low, case.high, 8000), rng.uniform(-2, 2, 4000), 1 + 0.01 * rng.normal(size=2000)]
     return format.round_nearest(np.concatenate(parts))
+
+
+# -- meanings --------------------------------------------------------------------------------------------------------
+
+
+def one_node(case: Case) -> Model:
+    domain, _, name = case.label.rpartition("::")
+    values = [Value(f"x{index}", FLOAT64, None) for index in range(case.operands)]
+    inputs, output = tuple(range(case.operands)), case.operands
+    node = Node(0, name, domain, 1, name, inputs, (output,), dict(case.attributes))
+    graph = Graph("one", [node], inputs, (output,))
+    return Model("one", graph, [*values, Value("y", FLOAT64, None)], {}, frozenset(), {"": 23, OWN: 1})
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_meanings_are_the_functions_of_torch_and_searches_have_finite_slopes(case: Case) -> None:
+    """Slopes are finite wherever values are, and also where they are not: one that is NaN would end a search."""
+    import torch
+
+    rng = np.random.default_rng(19)
+    model = one_node(case)
+    ends = [(0.0, 1.0) if operand == case.probability else (case.low, case.high) for operand in range(case.operands)]
+    points = [np.concatenate([rng.uniform(*pair, 40), [0.0, 1.0, *pair, 0.0]]) for pair in ends]
+    wanted = computed(case, FLOAT64, points)
+    for search in (False, True):
+        tensors = [torch.tensor(x, requires_grad=search) for x in points]
+        (value,) = TorchGraph(model, search=search).run(dict(enumerate(tensors)), model.graph.outputs).values()
+        np.testing.assert_allclose(value.detach().numpy(), wanted, rtol=1e-13)
+        if search and value.requires_grad:
+            slopes = torch.autograd.grad(value.nan_to_num(0.0, 0.0, 0.0).sum(), tensors, allow_unused=True)
+            assert all(slope is None or bool(torch.isfinite(slope).all()) for slope in slopes)
 
 
 # -- how tight -------------------------------------------------------------------------------------------------------

@@ -39,7 +39,8 @@ def _analysed(program: Program, made: TorchModel) -> Analysis:
 
 def _is_t5_bucket(finding: Finding) -> bool:
     """T5 takes the logarithm of distances, 0 among them, and a choice drops that result: -inf, and what it is cast to."""
-    return finding.rule.code in ("NUM101", "NUM116") and finding.location is not None and "SelfAttention" in finding.location.module
+    place = finding.location
+    return finding.rule.code in ("NUM101", "NUM116") and place is not None and "SelfAttention" in (place.module or "")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

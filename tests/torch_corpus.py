@@ -10,6 +10,7 @@ finite numbers into NaN or infinity. It shares no code with the analyser: expect
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import inspect
 import math
@@ -49,6 +50,7 @@ OPERATORS = {
     "NUM112": ("nll_loss_forward",),
     "NUM114": ("mean",),
     "NUM116": ("_to_copy",),
+    "NUM117": ("lgamma",),
     "NUM201": ("exp", "cosh"),
     "NUM202": ("add", "sub", "mul", "div", "pow"),
     "NUM203": ("mm", "sum", "mean", "cumprod"),
@@ -56,6 +58,8 @@ OPERATORS = {
 }
 #: Rules about a constant that is not finite: outputs show it, no operator fails.
 STATED = ("NUM115", "NUM205")
+#: Rules about gradients that are zero, and about steps of Adam, in 16-bit formats.
+STEPS = {"NUM407": "vanished_gradients", "NUM408": "bad_steps"}
 #: Rules about a constant that does nothing where it is added.
 IDLE = ("NUM301", "NUM302")
 
@@ -222,6 +226,9 @@ class Observed:
     #: Runs whose outputs were not finite; runs whose outputs were finite, and whose gradients were not.
     bad_outputs: int = 0
     bad_gradients: int = 0
+    #: Runs with finite gradients of which some are zero in the format of the weights alone; with an infinite step of Adam.
+    vanished_gradients: int = 0
+    bad_steps: int = 0
 
 
 class _Forward(TorchDispatchMode):
@@ -347,6 +354,22 @@ def _observe(program: Program, run: Callable[..., Any], given: dict[str, torch.T
         gradients = torch.autograd.grad(sum(v.float().sum() for v in _floating(outputs)), trained, allow_unused=True)
         found.bad_gradients += not is_finite(gradients)
         found.backward |= backward.lines
+        if isinstance(run, torch.nn.Module) and list(run.parameters()) and is_finite(gradients):
+            _observe_step(run, given, gradients, found)
+
+
+def _observe_step(module: torch.nn.Module, given: dict[str, torch.Tensor], gradients: Any, found: Observed) -> None:
+    """Compare gradients with those of the same module in float64, and make one step of Adam in the module's own format."""
+    trained = [(p.detach().clone(), g) for p, g in zip(module.parameters(), gradients, strict=True) if g is not None]
+    if any(p.dtype.itemsize == 2 for p, _ in trained):
+        wide = copy.deepcopy(module).double()
+        outputs = wide(*(v.double() if v.is_floating_point() else v for v in given.values()))
+        exact = torch.autograd.grad(sum(v.sum() for v in _floating(outputs)), list(wide.parameters()))
+        found.vanished_gradients += any(bool(((g == 0) & (e != 0)).any()) for g, e in zip(gradients, exact, strict=True))
+    for weight, gradient in trained:
+        weight.grad = gradient
+    torch.optim.Adam([weight for weight, _ in trained]).step()
+    found.bad_steps += not is_finite([weight for weight, _ in trained])
 
 
 def disagreements(program: Program, found: Observed) -> list[str]:
@@ -359,7 +382,10 @@ def disagreements(program: Program, found: Observed) -> list[str]:
     for line, operator in sorted(found.forward):
         if not any(e.line == line and operator in OPERATORS[e.rule] for e in forward):
             wrong.append(f"line {line}: {operator} failed")
-    expected = {e.line for e in program.expected if e.phase == "backward"}
+    for rule, counted in STEPS.items():
+        if any(e.rule == rule for e in program.expected) != bool(getattr(found, counted)):
+            wrong.append(f"{counted}: {getattr(found, counted)}")
+    expected = {e.line for e in program.expected if e.phase == "backward" and e.rule not in STEPS}
     wrong += [f"line {line}: its gradient is finite" for line in sorted(expected - found.backward)]
     wrong += [f"line {line}: its gradient is not finite" for line in sorted(found.backward - expected)]
     idle = {line for line, has_changed in found.added.items() if not has_changed}

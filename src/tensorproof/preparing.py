@@ -244,9 +244,23 @@ class Prepared:
             trainable=None if self.program is None else self.program.traced.trainable or None,
         )
         weight_cache.save()
+        if self.program is not None and self.phase == "training":
+            report = self._with_training(report, self.program, confirming)
         if confirming is not None and confirming.notes:
             report.assumptions["confirm"] = sorted(set(confirming.notes))
         return report
+
+    def _with_training(self, report: Report, program: TorchProgram, confirming: QuickConfirm | TorchConfirm | None) -> Report:
+        """The report with what the graph of the training step, and steps in low precision, add to it."""
+        from tensorproof.training.backward import Sampling
+        from tensorproof.training.report import with_training
+
+        sampling = None
+        if confirming is not None:
+            sampling = Sampling(confirming.seed, confirming.runs, confirming.time_limit, confirming.folder)
+        return with_training(
+            report, program, self.declared, self.target, effort=self.effort, abstraction=self.abstraction, sampling=sampling
+        )
 
 
 def _from_onnx(proto: onnx.ModelProto, path: str | None, precision: str | None) -> tuple[Model, onnx.ModelProto]:

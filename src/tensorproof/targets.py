@@ -109,9 +109,9 @@ TORCH_CPU = Target(
             "Sinh": FunctionError(headroom=2.0),
             "Cosh": FunctionError(headroom=2.0),
             # Subnormal results are lost in bfloat16; x (1 + erf) overflows before it is halved.
-            "Gelu": FunctionError(absolute=2.0**-126, headroom=2.0),
+            "Gelu": FunctionError(absolute=2.0**-126, headroom=2.0, formats=frozenset({"float32", "bfloat16"})),
             # x relu6(x + 3) / 6, where the product overflows first.
-            "HardSwish": FunctionError(ulps=2.0, headroom=6.0),
+            "HardSwish": FunctionError(ulps=2.0, headroom=6.0, formats=frozenset({"float32", "bfloat16", "float64"})),
         }
     ),
 )

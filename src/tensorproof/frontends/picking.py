@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorproof.formats import BOOL, INT64
+from tensorproof.formats import BOOL, INT64, UINT8
 from tensorproof.frontends.aten import AtenCall, Handle
 
 
@@ -39,12 +39,17 @@ class Picked:
         return [*range(count, count + self.place), *range(count), *range(count + self.place, total)]
 
 
+def is_mask(index: Handle) -> bool:
+    """Whether an index says where to pick, and not what: truth values, which torch also takes as bytes."""
+    return index.format in (BOOL, UINT8)
+
+
 def picked(call: AtenCall, rank: int) -> Picked:
     """The indices of a call on a tensor of so many axes; a mask stands for the positions where it holds."""
     given: list[tuple[int, Handle]] = []
     axis = 0
     for index in call.arguments["indices"]:
-        parts = [index] if index is None or index.format is not BOOL else _positions_where(call, index)
+        parts = [index] if index is None or not is_mask(index) else _positions_where(call, index)
         for part in parts:
             if part is not None:
                 given.append((axis, part))

@@ -27,6 +27,7 @@ from tensorproof.observe.outside import Listening
 from tensorproof.observe.places import frames_to_user, mark
 from tensorproof.observe.tape import BackwardPass, FunctionCall, ModuleCall, Setting, Tape, changes_in, random_state
 from tensorproof.observe.values import is_finite, is_observable, tensors_in, totalling
+from tensorproof.report.plain_text import count
 
 if TYPE_CHECKING:
     import torch
@@ -37,6 +38,8 @@ Level = Literal["module", "operator"]
 _KEPT_EVENTS = 256
 #: Steps in a row that are replayed without anything new coming out of it; after that, nothing is replayed any more.
 _VAIN_REPLAYS = 5
+#: Modules of `torch.nn` whose outputs are finite if their inputs are: looking at the inputs does.
+_CANNOT_FAIL = ("Flatten", "Identity", "MaxPool1d", "MaxPool2d", "MaxPool3d", "ReLU", "ReLU6", "Sigmoid", "Tanh", "Unflatten")
 
 
 class NonFiniteWarning(RuntimeWarning):
@@ -102,7 +105,8 @@ class Watcher:
         self._optimizer = optimizer
         self._seed = seed
         self._raises = raises
-        self._remarks: list[str] = []
+        #: With the step in which each was made first.
+        self._remarks: dict[str, int] = {}
         self._undo: list[Callable[[], object]] = []
         self._autograd = Autograd()
         self._total = totalling()
@@ -138,7 +142,10 @@ class Watcher:
             raise ConfigurationError("watch: this watcher is in use already; call watch again for another one")
         if self._seed is not None:
             torch.manual_seed(self._seed)
+        harmless = tuple(getattr(torch.nn, name) for name in _CANNOT_FAIL)
         for path, part in self.module.named_modules():
+            if path and type(part) in harmless:
+                continue
             before = part.register_forward_pre_hook(partial(self._before_call, path), with_kwargs=True)
             after = part.register_forward_hook(partial(self._after_call, path), always_call=True)
             self._undo += [before.remove, after.remove]
@@ -173,9 +180,11 @@ class Watcher:
             precision=None,
             assumptions={
                 "weights": "as trained",
-                "notes": [f"{self.steps} training steps watched at level {self._level} with PyTorch {torch.__version__}"],
+                "notes": [f"{count(self.steps, 'training step')} watched at level {self._level} with PyTorch {torch.__version__}"],
             },
-            coverage=Coverage(modules, modules, modules, remarks=tuple(self._remarks)),
+            coverage=Coverage(
+                modules, modules, modules, remarks=tuple(f"from step {step} on: {text}" for text, step in self._remarks.items())
+            ),
             findings=tuple(self.findings),
             proven_safe=(),
             proven_safe_if={},
@@ -254,7 +263,7 @@ class Watcher:
 
     def after_function(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         """Take down a call of a function outside of the module, if it makes or changes tensors."""
-        if self._depth or self._is_looking:
+        if self._depth or self._is_looking or not self._undo:
             return
         changes_in_place = getattr(function, "__name__", "") == "__setitem__"
         if not changes_in_place and next(tensors_in(result), None) is None:
@@ -334,14 +343,14 @@ class Watcher:
             return self._tape.replay(self.module)
         except Exception as error:  # the user's code: whatever it raises, the training goes on
             self._vain_replays += 1
-            self._remark(f"step {self.steps}: values are not finite, and the replay failed: {type(error).__name__}: {error}")
+            self._remark(f"values are not finite, and the replay failed: {type(error).__name__}: {error}")
             return None
 
     def _explain(self, flagged: set[str | None]) -> None:
         """Values are not finite, but no operator is to blame: say why, as far as that can be seen."""
         self._vain_replays += 1
-        beginning = f"step {self.steps}: values are not finite, and no operator made them so"
-        if any(is_observable(p) and not is_finite(p) for p in self.module.parameters()):
+        beginning = "values are not finite, and no operator made them so"
+        if any(is_observable(p) and not is_finite(p) for p in self._parameters):
             self._remark(f"{beginning}: parameters are not finite")
         elif not all(call.has_finite_arguments for call in self._tape.module_calls):
             self._remark(f"{beginning}: the arguments of the module hold NaN or infinities")
@@ -386,17 +395,20 @@ class Watcher:
         try:
             with self._looking():
                 is_repeated = save(folder, self.module, call, findings, step=self.steps, seed=self._seed)
-        except TensorproofError as error:
-            self._remark(f"step {self.steps}: no bundle was written: {error}")
+        except Exception as error:  # the user's code runs once more, and disks are full: the training goes on
+            self._remark(f"no bundle was written: {error}")
             return f"no bundle was written: {error}"
         if not is_repeated:
-            return f"the call of the module is saved in {folder}; it fails outside of the module, which a bundle does not hold"
+            return (
+                f"the call of the module is saved in {folder}; the failure is outside of the module, which a bundle does not hold"
+            )
         return f"the step is saved: python {folder / 'replay.py'} module.py:name"
 
     def _remark(self, text: str) -> None:
+        """Say once, and in the report, what findings do not say."""
         if text not in self._remarks:
-            self._remarks.append(text)
-            warnings.warn(text, NonFiniteWarning, stacklevel=frames_to_user(currentframe()))
+            self._remarks[text] = self.steps
+            warnings.warn(f"step {self.steps}: {text}", NonFiniteWarning, stacklevel=frames_to_user(currentframe()))
 
 
 def _not_finite(flags: Sequence[torch.Tensor]) -> list[int]:

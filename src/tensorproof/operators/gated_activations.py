@@ -17,7 +17,7 @@ import numpy as np
 from tensorproof.formats import Array, Format
 from tensorproof.operators.activations import PADDED, alive, least, logistic, softplus_value
 from tensorproof.operators.arithmetic import add, mul
-from tensorproof.operators.table import Call, operator
+from tensorproof.operators.table import Call, Mask, operator
 from tensorproof.ranges.elementwise import monotone
 from tensorproof.ranges.error_function import erf
 from tensorproof.ranges.pieces import Curve, exact, pieces, within
@@ -77,7 +77,7 @@ def gelu_errors(op: Call, format: Format, *, approximate: bool) -> tuple[float, 
     return (1.5 * absolute, 16 * u) if approximate else (absolute, 12 * u)
 
 
-@operator("Gelu", error=PADDED, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
+@operator("Gelu", error=PADDED, elementwise=True)
 def gelu(op: Call, x: Range) -> Range:
     """x times the normal distribution function, or its approximation by tanh: least at -0.75."""
     approximate = op.attribute("approximate", "none") == "tanh"
@@ -104,6 +104,17 @@ def _(run: Run, x: Tensor) -> Tensor:
 
 def _gelu_tensor(run: Run, x: Tensor, approximate: str = "none") -> Tensor:
     return alive(run, run.torch.nn.functional.gelu(x, approximate=approximate), x)
+
+
+@gelu.hazard(ARITHMETIC_OVERFLOW, gives=POSITIVE_INFINITY)
+def _(op: Call, x: Range) -> Mask:
+    return op.attribute("approximate", "none") != "tanh" and overflows_early(op, x)
+
+
+def overflows_early(op: Call, x: Range) -> Mask:
+    """Cells in which a step of the target's own evaluation overflows, although the gate is at most 1."""
+    headroom = op.target.function_error(op.operator.name, x.format).headroom
+    return False if headroom == 1.0 else x.high > x.format.high / headroom
 
 
 @operator("Swish", error=PADDED, elementwise=True)
@@ -181,7 +192,7 @@ def _(run: Run, x: Tensor) -> Tensor:
     return alive(run, run.torch.nn.functional.mish(x), x)
 
 
-@operator("HardSwish", error=PADDED, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
+@operator("HardSwish", error=PADDED, elementwise=True)
 def hard_swish(op: Call, x: Range) -> Range:
     """x max(0, min(1, x / 6 + 1/2)): least at -1.5, zero below -3, identity above 3."""
     u = x.format.unit_roundoff
@@ -205,6 +216,11 @@ def hard_swish(op: Call, x: Range) -> Range:
 
 
 hard_swish.aten("hardswish")
+
+
+@hard_swish.hazard(ARITHMETIC_OVERFLOW, gives=POSITIVE_INFINITY)
+def _(op: Call, x: Range) -> Mask:
+    return overflows_early(op, x)
 
 
 @hard_swish.meaning

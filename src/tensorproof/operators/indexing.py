@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tensorproof.errors import NotAnalysed
 from tensorproof.execute.choices import MOST_PRODUCTS, wanted_entry
 from tensorproof.formats import BOOL, INT64
-from tensorproof.frontends.picking import picked
+from tensorproof.frontends.picking import is_mask, picked
 from tensorproof.graph import ABSENT
 from tensorproof.operators.table import Call, operator
 from tensorproof.ranges import relations
@@ -512,7 +512,7 @@ def _(call: AtenCall) -> int:
     given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     if len(given) == 1:
         axis, index = given[0]
-        if index.format is BOOL:
+        if is_mask(index):
             return _where_mask_holds(call, x, axis, index)
         return call.moved("Gather", x.number, index.number, axis=axis)
     where = picked(call, call.rank("self"))
@@ -525,7 +525,7 @@ def _where_mask_holds(call: AtenCall, x: Handle, axis: int, mask: Handle) -> int
     rank, depth = len(x.shape or ()), len(mask.shape or ())
     if depth == 0:
         raise NotAnalysed("a mask without axes")
-    number, condition = x.number, mask.number
+    number, condition = x.number, call.cast(mask.number, BOOL)
     if depth > 1:
         sizes = [call.size(x, i) for i in range(rank)]
         number = call.reshaped(number, [*sizes[:axis], -1, *sizes[axis + depth :]])

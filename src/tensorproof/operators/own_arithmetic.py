@@ -81,7 +81,8 @@ floor_divide.aten("floor_divide", "floor_divide.Scalar")
 
 @floor_divide.meaning
 def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
-    return run.passing(run.torch.div(a, b, rounding_mode="floor"), a / b)
+    value = run.torch.div(a, b, rounding_mode="floor")
+    return run.passing(value, a / run.torch.where(b == 0, 1, b)) if run.search else value
 
 
 @floor_divide.hazard(DIVISION_BY_ZERO, gives=SPECIALS, operand=1)

@@ -311,4 +311,7 @@ hypot.aten("hypot")
 
 @hypot.meaning
 def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
-    return run.torch.hypot(a, b)
+    value = run.torch.hypot(a, b)
+    # At the origin torch's derivative is 0 / 0.
+    away = run.torch.where(value > 0, a, 1.0)
+    return run.passing(value, run.torch.where(value > 0, run.torch.hypot(away, b), a + b)) if run.search else value

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import BOOL, INT64, Array, Format
-from tensorproof.frontends.picking import picked
+from tensorproof.frontends.picking import is_mask, picked
 from tensorproof.operators.cropping import END, sliced
 from tensorproof.operators.indexing import Choice, as_tuples, choices, diagonal_positions, from_front, reach, strided_positions
 from tensorproof.operators.table import CORRECT, Call, operator
@@ -264,7 +264,7 @@ def _(call: AtenCall) -> int:
     x, format = call.handle("self"), call.result.format
     given = [(axis, index) for axis, index in enumerate(call.arguments["indices"]) if index is not None]
     accumulates = bool(call["accumulate"])
-    if len(given) == 1 and given[0][1].format is BOOL and _is_one_for_all(call, *given[0]):
+    if len(given) == 1 and is_mask(given[0][1]) and _is_one_for_all(call, *given[0]):
         return _chosen(call, *given[0], accumulates)
     where = picked(call, call.rank("self"))
     number = call.value(x, format)
@@ -298,7 +298,9 @@ def _chosen(call: AtenCall, axis: int, mask: Handle, accumulates: bool) -> int:
     if len(shape) > behind:
         values = call.reshaped(values, [call.size(call.handle("values"), i) for i in range(len(shape) - behind, len(shape))])
     depth = len(mask.shape or ())
-    condition = mask.number if not behind else call.moved("Unsqueeze", mask.number, call.integers(range(depth, depth + behind)))
+    condition = call.cast(mask.number, BOOL)
+    if behind:
+        condition = call.moved("Unsqueeze", condition, call.integers(range(depth, depth + behind)))
     if accumulates:
         values = call.moved("Add", x, values)
     return call.emit("Where", condition, values, x, formats=(format,))

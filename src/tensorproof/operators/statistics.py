@@ -85,7 +85,7 @@ def moments(op: Call, rows: Rows, epsilon: float, format: Format, *, one_pass: b
     floor, ceiling = smallest + max(min(epsilon, held), 0.0), largest + error**2 + max(epsilon, held)
     stretch, drift = np.ones_like(floor), np.zeros_like(floor)
     if updates:
-        drift = _update_steps(n) * u * size.max(axis=-1, keepdims=True)
+        drift = _update_steps(n) * (u * size.max(axis=-1, keepdims=True) + eta)
         error = drift
         stretch = _stretch_of_updates(drift, smallest, largest, max(min(epsilon, held), 0.0))
         floor = _updated(smallest, -drift) + max(min(epsilon, held), 0.0)

@@ -45,7 +45,11 @@ def vector_norm(op: Call, x: Range, axes: Range | None = None) -> Range:
     near = np.where((low <= 0.0) & (high >= 0.0), 0.0, np.minimum(np.abs(low), np.abs(high)))
     far = np.maximum(np.abs(low), np.abs(high))
     accumulator = op.accumulation(x.format)
-    relative = (fold.terms + _POWER) * (accumulator.unit_roundoff + 2.0**-50)
+    unit = accumulator.unit_roundoff
+    held = rounded(p, accumulator)
+    # An exponent that is off by a share of itself changes a power by that share of its logarithm.
+    longest = math.log(accumulator.high) - math.log(accumulator.smallest_subnormal)
+    relative = (fold.terms + _POWER) * (unit + 2.0**-50) + abs(held - p) * longest
     few, many = fold.weighted(near**p), fold.weighted(far**p)
     smaller, larger = (few, many) if p > 0 else (many, few)
     overflow = ~(larger * (1.0 + relative) <= accumulator.high)
@@ -53,13 +57,15 @@ def vector_norm(op: Call, x: Range, axes: Range | None = None) -> Range:
     smaller = np.maximum(smaller * (1.0 - relative) - fold.terms * least(op, accumulator), 0.0)
     ends = smaller ** (1.0 / p), (larger * (1.0 + relative)) ** (1.0 / p)
     least_norm, most = ends if p > 0 else (ends[1], ends[0])
-    slack = _POWER * x.format.unit_roundoff
+    logarithm = np.maximum(*(np.minimum(np.abs(np.log(end)), longest) for end in (smaller, larger)))
+    slack = _POWER * x.format.unit_roundoff + logarithm * (unit + abs(held - p)) / abs(p)
     least_norm, most = least_norm * (1.0 - slack), most * (1.0 + slack)
-    if overflow.any():
-        value = fold.result(least_norm, most)
+    if p < 0:
         # An infinite sum of negative powers is a norm of zero.
-        op.report(ACCUMULATION_OVERFLOW, 0, value, overflow.reshape(value.cells), gives=POSITIVE_INFINITY if p > 0 else 0)
-        least_norm = least_norm if p > 0 else np.where(overflow, 0.0, least_norm)
+        least_norm = np.where(overflow, 0.0, least_norm)
+    elif overflow.any():
+        value = fold.result(least_norm, most)
+        op.report(ACCUMULATION_OVERFLOW, 0, value, overflow.reshape(value.cells), gives=POSITIVE_INFINITY)
     flags = None
     if x.has_special:
         seen = fold.union(x.special)

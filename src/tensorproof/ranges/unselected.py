@@ -75,21 +75,17 @@ def _fails(record: Record) -> bool:
 
 
 class Layout:
-    """Who makes and who reads each value at the top level of a model. Bodies of control flow are read as a whole."""
+    """The order of the nodes at the top level of a model, and which of them makes each value."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self.position: dict[int, int] = {}
         self.producer: dict[int, Node] = {}
-        self.readers: dict[int, list[Node]] = {}
         #: Values that bodies of control flow read.
         self.captured: set[int] = set()
         for index, node in enumerate(model.graph.nodes):
             self.position[node.number] = index
             self.producer.update((number, node) for number in node.outputs if number != ABSENT)
-            for number in dict.fromkeys(node.inputs):
-                if number != ABSENT:
-                    self.readers.setdefault(number, []).append(node)
             for body in node.subgraphs():
                 self.captured.update(body.outputs)
                 self.captured.update(number for inner in body.walk() for number in inner.inputs)

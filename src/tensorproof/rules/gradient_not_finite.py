@@ -14,11 +14,12 @@ report counts what is left. Gradients that merely grow beyond float32 are not re
 The loss looks healthy, and after one step the weights are NaN.
 
 ## Example
-    angle = torch.atan2(y, x)  # both zero: 0 / 0 in the gradient
+    axes = torch.linalg.eigh(covariance).eigenvectors  # equal eigenvalues: 1 / (a - b) in the gradient
 
 ## Use instead
-    is_zero = (x == 0) & (y == 0)
-    angle = torch.atan2(y, torch.where(is_zero, 1.0, x))
+    axes = torch.linalg.eigh(covariance.detach()).eigenvectors
+
+or a loss that needs the eigenvalues alone, whose gradients are finite.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Gradient that vanishes in low precision.
 
 ## What it does
-A training step was run in a 16-bit format and in float64, on points of the declared ranges. Elements of a gradient that are not zero
-in float32 are zero in the 16-bit format, more than one in a hundred of them. The report gives their share, and the smallest power of
-two that the loss has to be multiplied with so that 99.9 % of all gradients survive without an overflow, or says that there is none.
+A training step was run in a 16-bit format and in float64, on points of the declared ranges. Elements of a gradient that are not
+zero in float32 are zero in the 16-bit format, more than one in a hundred of them. The report gives their share, and the smallest
+power of two that the loss has to be multiplied with so that 99.9 % of all gradients survive without an overflow, or says that there
+is none.
 Reported for PyTorch programs that are checked for training and compute in float16 or bfloat16.
 
 ## Why it matters

@@ -1,10 +1,10 @@
 """Optimiser step that is not finite in low precision.
 
 ## What it does
-One step of Adam with its default settings was made on gradients of the program, in the format of the weights, and weights became NaN
-or infinite although all gradients were finite. In float16 the epsilon of 1e-8 is 0, and so is the second moment of gradients below
-0.0054 in the first step, where it is g * g / 1000: the step divides by zero. Reported for PyTorch programs that are checked for
-training and whose weights are float16 or bfloat16.
+One step of Adam with its default settings was made on gradients of the program, in the format of the weights, and weights became
+NaN or infinite although all gradients were finite. In float16 the epsilon of 1e-8 is 0, and so is the second moment of gradients
+below 0.0054 in the first step, where it is g * g / 1000: the step divides by zero. Reported for PyTorch programs that are checked
+for training and whose weights are float16 or bfloat16.
 
 ## Why it matters
 The model is destroyed by its first step.

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tensorproof.assumptions import Assumptions, Declarations, resolve
 from tensorproof.checking import Analysis, analyse
@@ -49,10 +49,11 @@ class Sampling:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a look at training found, and what the report has to say about it."""
+    """What a look at training found, and what the report has to say about it: in words, and for machines."""
 
     findings: list[Finding] = field(default_factory=list[Finding])
     notes: list[str] = field(default_factory=list[str])
+    stated: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ def _coverage(joint: JointModel, analysis: Analysis, suspects: dict[Line, _Suspe
         text += f" (not {', '.join(sorted({unknown.op for unknown in missing})[:4])})"
     if suspects:
         lines = ", ".join(str(line) for _, line in sorted(suspects)[:6])
-        text += f"; no other rule covers, and ranges do not prove finite, the gradients of {len(suspects)} lines ({lines})"
+        text += f"; not proven finite, and not reported by another rule: gradients of line {lines}"
     return text
 
 

@@ -28,9 +28,10 @@ class Places:
                     self._by_operand.setdefault(model.name_of(number), node)
 
     def at_line(self, line: Line, name: str = "") -> Node | None:
-        """The node at a line: the one of that name if it is there, else the last one."""
+        """The node at a line: the one of that name, or of that name but for its number, if it is there, else the last one."""
         nodes = self._by_line.get(line, [])
-        return next((node for node in nodes if node.name == name), nodes[-1] if nodes else None)
+        same = [node for node in nodes if node.name == name] or [node for node in nodes if _stem(node.name) == _stem(name)]
+        return next(iter(same), nodes[-1] if nodes else None)
 
     def using(self, name: str) -> Node | None:
         """The first node that uses a value."""
@@ -42,9 +43,19 @@ class Places:
         return nodes[-1] if nodes else None
 
 
+def _stem(name: str) -> str:
+    """`_linalg_eigh_1` and `linalg_eigh` are names of one operator."""
+    return name.strip("_0123456789")
+
+
 def lines_of(findings: Iterable[Finding]) -> set[Line]:
-    """The lines at which something fails already."""
-    return {line for finding in findings if finding.rule.severity == "error" for line in _line(finding.location)}
+    """The lines at which something is reported that explains a gradient that is not finite; an overflow that no run saw does not."""
+    return {line for finding in findings if _explains(finding) for line in _line(finding.location)}
+
+
+def _explains(finding: Finding) -> bool:
+    is_overflow = finding.rule.code.startswith("NUM2")
+    return finding.rule.severity == "error" and (finding.verdict is Verdict.CONFIRMED or not is_overflow)
 
 
 def _line(location: Location | None) -> Sequence[Line]:

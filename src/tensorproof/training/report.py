@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tensorproof.assumptions import Declarations
 from tensorproof.findings import Finding, Report
 from tensorproof.ranges.abstraction import Abstraction
 from tensorproof.targets import Target
-from tensorproof.training.backward import Sampling, joint_findings
+from tensorproof.training.backward import Outcome, Sampling, joint_findings
 from tensorproof.training.low_precision import low_precision_findings
 
 if TYPE_CHECKING:
@@ -36,13 +36,21 @@ def with_training(
         sampled = low_precision_findings(program, declared, target, known=known, sampling=sampling)
         outcome.findings += sampled.findings
         outcome.notes += sampled.notes
+        outcome.stated |= sampled.stated
     failing = {finding.node for finding in outcome.findings if finding.rule.severity == "error"}
     return replace(
         report,
         findings=_ranked((*report.findings, *outcome.findings)),
         proven_safe=tuple(name for name in report.proven_safe if name not in failing),
-        assumptions={**report.assumptions, "notes": [*report.assumptions.get("notes", ()), *outcome.notes]},
+        assumptions=_stated(report, outcome),
     )
+
+
+def _stated(report: Report, outcome: Outcome) -> dict[str, Any]:
+    stated: dict[str, Any] = {**report.assumptions, "notes": [*report.assumptions.get("notes", ()), *outcome.notes]}
+    if outcome.stated:
+        stated["training"] = outcome.stated
+    return stated
 
 
 def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:

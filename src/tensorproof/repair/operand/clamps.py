@@ -56,7 +56,7 @@ def clamps(block: Block) -> Iterator[Proposal]:
 
 
 def single_interval(block: Block) -> tuple[Operand, Interval, bool] | None:
-    """The one operand whose clamp is enough, the widest interval of it, and whether the clamp is harmless; None if there is none."""
+    """The operand whose clamp is enough, the widest interval of it, and whether the clamp is harmless; None if there is none."""
     for wanted in [*wishes(block), block.codes(strict=False)]:
         intervals = _intervals(block, wanted) if block.fails(wanted) else None
         if intervals is not None and len(intervals) == 1:

@@ -17,12 +17,12 @@ from tensorproof.repair.proposal import Case, Declined, Proposal
 from tensorproof.repair.source import Declined as NotProposed
 from tensorproof.repair.source import proposals
 from tensorproof.repair.source.choice import CHOICE
-from tensorproof.repair.source.epsilon import EPSILON
+from tensorproof.repair.source.epsilon import EPSILON, LARGER_EPSILON
 from tensorproof.repair.source.inverse_functions import INSIDE_DOMAIN, INSIDE_EDGES
 from tensorproof.repair.source.log_sigmoid import LOG_SIGMOID
 from tensorproof.repair.source.log_softmax import LOG_SOFTMAX
 from tensorproof.repair.source.logarithm import LOGARITHM
-from tensorproof.repair.source.mask import MASK
+from tensorproof.repair.source.mask import HALVED_MASK, MASK
 from tensorproof.repair.source.operand_guard import operand_guard
 from tensorproof.repair.source.proposing import REPAIRS
 from tensorproof.repair.source.repair import Repair
@@ -53,9 +53,12 @@ PROGRAM_REPAIRS: tuple[Repair, ...] = (
     _OF_MASK,
     INSIDE_EDGES,
     EPSILON,
+    LARGER_EPSILON,
+    HALVED_MASK,
     ROOT_AWAY_FROM_ZERO,
     LOGARITHM,
 )
+_DIVISIONS = ("Div", "Reciprocal")
 #: The longest piece of a line that a summary quotes.
 _LONGEST_QUOTE = 120
 
@@ -91,6 +94,8 @@ def proposed(version: Version, case: Case | None, finding: Finding) -> Iterator[
         elif found.source not in seen:
             seen.add(found.source)
             yield SourceProposal(name, finding, _summary(text, found.source), found.why, found.safe, found.source)
+    if not seen and not reasons:
+        yield "source", f"nothing on line {line} is a pattern that has a repair for {rule}"
 
 
 def by_hand(case: Case) -> Iterator[str]:
@@ -124,6 +129,9 @@ def _guards(case: Case) -> Iterator[Repair]:
     if found is None:
         return
     guarded, interval, is_harmless = found
+    if op in _DIVISIONS and guarded.low < 0.0 < guarded.high:
+        # A bound on one side would take the sign from the divisor.
+        return
     intervals = [(interval, is_harmless)]
     if interval.low is not None and interval.high is None and interval.low > 0 and guarded.format.is_float:
         epsilon = usual_epsilon(guarded.format, max(map(abs, guarded.ends)))
@@ -141,9 +149,12 @@ def _summary(before: str, after: str) -> str:
     old, new = lines_of(before), lines_of(after)
     parts: list[str] = []
     for first, last, start, end in LineMap(before, after).changes():
-        was, becomes = (" ".join(line.strip() for line in lines) for lines in (old[first:last], new[start:end]))
+        was, becomes = (" ".join("".join(lines).split()) for lines in (old[first:last], new[start:end]))
         label = f"line {first + 1}: "
-        parts.append(f"{label}{_quoted(was)} becomes {_quoted(becomes)}" if was else f"{label}{_quoted(becomes)} comes before it")
+        if was and becomes:
+            parts.append(f"{label}{_quoted(was)} becomes {_quoted(becomes)}")
+        else:
+            parts.append(f"{label}{_quoted(becomes)} comes before it" if becomes else f"{label}{_quoted(was)} goes")
     return "; ".join(parts)
 
 

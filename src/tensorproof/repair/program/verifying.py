@@ -20,6 +20,10 @@ from tensorproof.repair.program.text import LineMap
 from tensorproof.repair.program.version import Version
 from tensorproof.repair.verify import GRADIENT_POINTS, Refused, Reservoir, Verification, spread
 
+#: Outputs that differ from the original's by more than this share of their size, at more than half of the points, are those of
+#: another function: a repair changes results at most near the place of failure.
+FAR = 0.1
+
 
 def verified(before: Version, after: Version, finding: Finding, *, witness: Point | None, seed: int, runs: int) -> Verification:
     """What the verification of a change saw; raises Refused if it failed anywhere. `witness` is an input that fails before."""
@@ -34,6 +38,7 @@ def verified(before: Version, after: Version, finding: Finding, *, witness: Poin
     for point in spread([Scene.of(before.prepared.graph, analysis) for analysis in before.analyses], seed, runs):
         if pair.compare(point, result):
             sound.add(point)
+    pair.refuse_another_function()
     result.gradients = compare_derivatives(pair.old.derivatives, pair.new.derivatives, pair.exact.derivatives, sound.kept, witness)
     return result
 
@@ -92,6 +97,13 @@ class _Pair:
         self.old, self.new = EagerProgram(before.program), EagerProgram(after.program)
         self.exact = EagerProgram(before.program, exact=True)
         self._has_exact = True
+        self._finite = 0
+        self._far = 0
+
+    def refuse_another_function(self) -> None:
+        """Raise Refused if results differ much at most of the points at which the original has any."""
+        if 2 * self._far > self._finite:
+            raise Refused(f"outputs differ by more than {FAR:.0%} at {self._far} of {self._finite} points: it is another function")
 
     def compare(self, point: Point, result: Verification) -> bool:
         """Run one point and add what it shows; whether the original is finite there."""
@@ -113,7 +125,11 @@ class _Pair:
             format = _format(old)
             result.values.add(old, new, exact, format)
             result.outputs.add(old, new, None, format)
-        return all(map(_is_finite, before))
+        if not all(map(_is_finite, before)):
+            return False
+        self._finite += 1
+        self._far += any(map(_is_far, before, after))
+        return True
 
     def _exactly(self, point: Point, outputs: Sequence[npt.NDArray[Any]]) -> Iterable[npt.NDArray[Any] | None]:
         """The outputs in exact arithmetic, as far as float64 is; None where there is nothing wider, or the program cannot do it."""
@@ -131,6 +147,13 @@ class _Pair:
 
 def _is_finite(array: npt.NDArray[Any]) -> bool:
     return bool(np.isfinite(array.astype(np.float64)).all())
+
+
+def _is_far(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> bool:
+    """Whether two finite results differ by more than a share of the larger one of the original's elements."""
+    before, after = old.astype(np.float64), new.astype(np.float64)
+    size = float(np.abs(before).max(initial=0.0))
+    return bool(np.abs(after - before).max(initial=0.0) > max(FAR * size, float(np.finfo(np.float32).eps)))
 
 
 def _loses_numbers(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> bool:

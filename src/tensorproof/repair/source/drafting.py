@@ -231,6 +231,14 @@ def atom(code: str) -> str:
     return code if isinstance(node, _ATOMS) or node.lpar else f"({code})"
 
 
+def bare(code: str) -> str:
+    """An expression without parentheses around it, where it stands alone: as an argument."""
+    node = parsed_expression(code)
+    if "\n" in code or not node.lpar or isinstance(node, cst.Tuple | cst.GeneratorExp):
+        return code
+    return cst.Module([]).code_for_node(node.with_changes(lpar=node.lpar[1:], rpar=node.rpar[:-1]))
+
+
 def parsed_expression(code: str) -> cst.BaseExpression:
     """The tree of an expression that may go on over several lines, as inside of parentheses."""
     if "\n" not in code:

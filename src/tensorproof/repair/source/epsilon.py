@@ -13,6 +13,8 @@ from tensorproof.repair.source.exceptions import NotSure
 from tensorproof.repair.source.repair import Repair
 
 _LARGEST = 1e-4
+#: Constants whose reciprocal squared is far from the end of the format.
+_ENOUGH = {"float64": "1e-100", "float32": "1e-12", "bfloat16": "1e-12", "float16": "1e-2"}
 #: Rules that say of a constant that it is lost.
 _SAY_SO = frozenset({"NUM301", "NUM302"})
 
@@ -38,6 +40,18 @@ def _rewrite(node: cst.BaseExpression, draft: Draft) -> None:
             return
 
 
+def _raise(node: cst.BaseExpression, draft: Draft) -> None:
+    total = draft.reader.operation(node, "add")
+    if total is None or total.through:
+        return
+    enough = _ENOUGH[draft.format.name]
+    for constant in (total.arguments["y"], total.operand):
+        value = draft.reader.number(constant)
+        if value is not None and 0 < value < float(enough):
+            draft.replace(constant, enough)
+            return
+
+
 def _is_lost(value: float, rest: cst.BaseExpression, draft: Draft) -> bool:
     """Whether a constant is lost when it is added to an expression, by its size or by the word of the rule."""
     if value <= draft.format.smallest_subnormal / 2:
@@ -57,6 +71,13 @@ def _tensor_near(rest: cst.BaseExpression, draft: Draft) -> cst.BaseExpression:
     return rest
 
 
+LARGER_EPSILON = Repair(
+    "larger-epsilon",
+    False,
+    "With a larger constant the derivative is finite, too; results near the place of failure differ.",
+    frozenset({"NUM403"}),
+    _raise,
+)
 EPSILON = Repair(
     "epsilon-that-survives",
     False,

@@ -50,6 +50,22 @@ def _rewrite_product(mask: cst.BaseExpression, value: cst.BaseExpression, librar
     draft.replace(value, f"({lowest} / 2)")
 
 
+def _halve(node: cst.BaseExpression, draft: Draft) -> None:
+    found = draft.reader.operation(node, "multiply")
+    if found is None or found.through or draft.library(found) != "torch":
+        return
+    for mask, value in ((found.operand, found.arguments["y"]), (found.arguments["y"], found.operand)):
+        if draft.reader.complement(mask) is not None and _is_lowest(value, draft):
+            draft.replace(value, f"({draft.code(value)} / 2)")
+
+
+def _is_lowest(node: cst.BaseExpression, draft: Draft) -> bool:
+    """Whether an expression is `torch.finfo(...).min`."""
+    if not isinstance(node, cst.Attribute) or node.attr.value != "min" or not isinstance(node.value, cst.Call):
+        return False
+    return draft.reader.qualified(node.value.func) == "torch.finfo"
+
+
 def _added_to(draft: Draft) -> cst.BaseExpression | None:
     """What the masked product is added to, if that is written around it."""
     around = draft.reader.parsed.parents.get(draft.node)
@@ -58,6 +74,14 @@ def _added_to(draft: Draft) -> cst.BaseExpression | None:
     return around.left if around.right is draft.node else around.right
 
 
+HALVED_MASK = Repair(
+    "halved-mask-constant",
+    False,
+    "Half of the lowest number of the format masks as well, and a negative score can be added to it.",
+    frozenset({"NUM108", "NUM109", "NUM202"}),
+    _halve,
+    anywhere=True,
+)
 MASK = Repair(
     "mask-constant",
     False,

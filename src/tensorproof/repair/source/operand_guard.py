@@ -9,11 +9,8 @@ from tensorproof.repair.source.repair import Repair
 
 #: The operators of the graph, and how a program calls them.
 _CALLED = {
-    **{
-        name.capitalize(): (name,)
-        for name in ("acos", "asin", "acosh", "atanh", "sinh", "cosh", "exp", "expm1", "log", "sqrt", "tan")
-    },
-    **{name.capitalize(): (name,) for name in ("exp2", "log1p", "log2", "log10", "rsqrt")},
+    **{name.capitalize(): (name,) for name in ("acos", "asin", "acosh", "atanh", "sinh", "cosh", "exp", "log", "sqrt", "tan")},
+    **{name.capitalize(): (name,) for name in ("exp2", "expm1", "log1p", "log2", "log10", "rsqrt")},
     "Div": ("divide",),
     "Pow": ("power",),
     "Reciprocal": ("reciprocal", "divide"),

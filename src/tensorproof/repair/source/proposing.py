@@ -11,7 +11,7 @@ from tensorproof.repair.source.cross_entropy import BOUNDED_CROSS_ENTROPY, CROSS
 from tensorproof.repair.source.division import DIVISION
 from tensorproof.repair.source.drafting import Draft
 from tensorproof.repair.source.epsilon import EPSILON
-from tensorproof.repair.source.exceptions import NotSure
+from tensorproof.repair.source.exceptions import NoPattern, NotSure
 from tensorproof.repair.source.following import Follower
 from tensorproof.repair.source.functions import Library
 from tensorproof.repair.source.log_sigmoid import LOG_SIGMOID
@@ -77,7 +77,8 @@ def proposals(
 ) -> Iterator[tuple[str, SourceRepair | Declined]]:
     """Every one of the repairs, by its name, that may mend a finding on a line, for somebody who tries each of them.
 
-    Each is asked by itself, and doubts that a run of the program settles are left to that run.
+    Each is asked by itself, and doubts that a run of the program settles are left to that run. Those that see nothing of theirs
+    are left out.
     """
     for repair in repairs:
         if rule not in repair.rules:
@@ -87,6 +88,8 @@ def proposals(
             continue
         try:
             yield repair.name, _Search(parse(source, line), line, rule, format, is_tried=True).propose([repair])
+        except NoPattern:
+            continue
         except NotSure as error:
             yield repair.name, _declined(error)
         except RecursionError:
@@ -128,12 +131,15 @@ class _Search:
                 return self._conclude(repair, visitor.drafts)
             near_misses += visitor.near_misses
             doubts += visitor.doubts
-        nothing = f"nothing on line {self.line} is a pattern that has a repair for {self.rule}"
-        raise NotSure(next(iter((*near_misses, *doubts, nothing))))
+        if near_misses or doubts:
+            raise NotSure([*near_misses, *doubts][0])
+        raise NoPattern(f"nothing on line {self.line} is a pattern that has a repair for {self.rule}")
 
     def draft(self, node: cst.BaseExpression) -> Draft:
         """A new draft for an expression."""
-        return Draft(node, self.reader, Speller(self.reader, self.imports, node), self.format, self.rule, self.is_tried)
+        return Draft(
+            node, self.reader, Speller(self.reader, self.imports, node, self.is_tried), self.format, self.rule, self.is_tried
+        )
 
     def concerns(self, draft: Draft) -> bool:
         """Whether a draft is about the line: by its own expression, or by an assignment that it reads through."""

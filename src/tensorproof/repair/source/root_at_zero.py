@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from tensorproof.repair.source.drafting import Draft
+from tensorproof.repair.source.drafting import Draft, bare
 from tensorproof.repair.source.reading import Operation
 from tensorproof.repair.source.repair import Repair
 from tensorproof.repair.source.square_root import SQUARE_ROOT, unguarded_root
@@ -36,7 +36,7 @@ def _deviation(node: cst.BaseExpression, draft: Draft) -> None:
     if variance.is_method:
         draft.replace(node, f"{x}.std({arguments.removeprefix(', ')})")
     else:
-        draft.replace(node, draft.call("torch.std", variance, x + arguments))
+        draft.replace(node, draft.call("torch.std", variance, bare(x) + arguments))
 
 
 def _norm(node: cst.BaseExpression, draft: Draft) -> None:
@@ -49,7 +49,7 @@ def _norm(node: cst.BaseExpression, draft: Draft) -> None:
     keywords = {"axis": "dim", "keepdims": "keepdim"}
     draft.arguments(total)
     arguments = "".join(f", {keywords[name]}={draft.code(total.arguments[name])}" for name in keywords if name in total.arguments)
-    draft.replace(node, draft.call("torch.linalg.vector_norm", total, x + arguments))
+    draft.replace(node, draft.call("torch.linalg.vector_norm", total, bare(x) + arguments))
 
 
 def _square(node: cst.BaseExpression, draft: Draft) -> Operation | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import libcst as cst
 
 from tensorproof.repair.source.drafting import Draft, atom
+from tensorproof.repair.source.reading import Operation
 from tensorproof.repair.source.repair import Repair
 
 
@@ -17,11 +18,12 @@ def _rewrite(node: cst.BaseExpression, draft: Draft) -> None:
     exponential = None if plus_one is None else draft.reader.operation(plus_one.operand, "exp")
     if plus_one is None or exponential is None or exponential.library != "torch":
         return
-    negative = draft.minus(draft.operand(plus_one, exponential, name="exponent"))
-    if exponential.is_method:
-        draft.replace(node, f"{atom(negative)}.sigmoid()")
+    inside = draft.reader.negated(exponential.operand)
+    if inside is None:
+        x = draft.minus(draft.operand(plus_one, exponential, name="exponent"))
     else:
-        draft.replace(node, draft.call("torch.sigmoid", exponential, negative))
+        x = draft.operand(plus_one, exponential, Operation("negative", exponential.operand, {"x": inside}), name="exponent")
+    draft.replace(node, f"{atom(x)}.sigmoid()" if exponential.is_method else draft.call("torch.sigmoid", exponential, x))
 
 
 def _below_one(node: cst.BaseExpression, draft: Draft) -> cst.BaseExpression | None:

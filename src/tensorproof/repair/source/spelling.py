@@ -61,6 +61,8 @@ class Speller:
     reader: Reader
     imports: tuple[Imported, ...]
     place: cst.CSTNode
+    #: Whether a file without any import gets its first one.
+    may_begin: bool = False
     changes: list[Change] = field(default_factory=list[Change])
 
     def spell(self, qualified: str, like: Operation | None = None) -> str:
@@ -109,18 +111,32 @@ class Speller:
         bound, spelled = (last, last) if by_name else (_NAMES.get(package, package), f"{_NAMES.get(package, package)}.{rest}")
         statement = f"from {module} import {last}" if by_name else _PACKAGES[package]
         heads = [found.statement for found in self.imports if _is_at_head(parsed, found.statement)]
-        if not heads or self._is_bound(bound):
+        if not (heads or self.may_begin) or self._is_bound(bound):
             raise NotSure(f"{qualified} is needed, and there is no place to import it")
+        newline = parsed.module.default_newline
+        if not heads:
+            first = Place(_first_line(parsed), 0)
+            self.changes.append(Change(first, first, f"{statement}{newline}{newline}"))
+            return spelled
         line = max(parsed.end(head).line for head in heads)
         if line >= parsed.start(self.place).line:
             raise NotSure(f"{qualified} is needed, and imported only after this line")
-        self.changes.append(Change(Place(line + 1, 0), Place(line + 1, 0), f"{statement}{parsed.module.default_newline}"))
+        self.changes.append(Change(Place(line + 1, 0), Place(line + 1, 0), f"{statement}{newline}"))
         return spelled
 
     def _is_bound(self, name: str) -> bool:
         """Whether the file may give a name another meaning where the new one would be used."""
         scope = self.reader.parsed.scopes.get(self.place)
         return scope is None or bool(scope[name]) or any(found.name == name for found in self.imports)
+
+
+def _first_line(parsed: Parsed) -> int:
+    """The line after the docstring of a file and the blank lines below it; the first one, if it has none."""
+    text = parsed.module.body[0] if parsed.module.get_docstring() is not None else None
+    line = 1 if text is None else parsed.end(text).line + 1
+    while line <= len(parsed.lines) and parsed.lines[line - 1].isspace():
+        line += 1
+    return line
 
 
 def _is_at_head(parsed: Parsed, statement: cst.CSTNode) -> bool:
