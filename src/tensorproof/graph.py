@@ -18,6 +18,9 @@ from tensorproof.formats import Format
 #: A dimension: a number, the name of a symbolic dimension, or unknown.
 Dimension = int | str | None
 
+#: The attribute of a node that a front end could not say in the table's operators: the reason.
+NOT_ANALYSED = "not analysed"
+
 #: Stands for an optional input or output that a node leaves out.
 ABSENT = -1
 

@@ -196,19 +196,19 @@ def confirm(
 
 @app.command()
 def fix(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.", show_default=False)],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file, or module.py:name.", show_default=False)],
     nodes: Annotated[
         list[str] | None, typer.Option("--node", metavar="NAME", help="Only findings at this node (or pattern). Repeatable.")
     ] = None,
     at: Annotated[
         str, typer.Option(metavar="PLACE", help="operand; or preconditions on inputs, weights, both, or NODE,... by name.")
     ] = "operand",
-    apply: Annotated[Path | None, typer.Option(metavar="OUT.onnx", help="Write the repaired model.")] = None,
+    apply: Annotated[Path | None, typer.Option(metavar="OUT", help="Write the repaired model, or source file.")] = None,
     in_place: Annotated[bool, typer.Option("--in-place", help="Overwrite the model itself.")] = False,
     unsafe: Annotated[bool, typer.Option("--unsafe", help="Apply repairs that change values, too.")] = False,
     select: Select = None,
     ignore: Ignore = None,
-    diff: Annotated[bool, typer.Option("--diff", help="Show the change of the graph and of the source lines it names.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show the change of the graph and of source lines.")] = False,
     ranges: RangeOptions = None,
     ranges_file: RangesFile = None,
     samples: Samples = None,

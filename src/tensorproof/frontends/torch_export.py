@@ -114,7 +114,7 @@ def _by_parameter(module: torch.nn.Module, names: Sequence[str], shapes: dict[st
         return shapes
     known = {name: shape for name, shape in shapes.items() if name in parameters}
     rest = tuple(shape for name, shape in shapes.items() if name not in parameters)
-    return {**known, variable: rest}
+    return {**known, variable: rest} if rest else known
 
 
 @contextlib.contextmanager

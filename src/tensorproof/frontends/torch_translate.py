@@ -15,8 +15,8 @@ from tensorproof.errors import NotAnalysed
 from tensorproof.formats import BOOL, FLOAT64, INT64, Format, of_dtype
 from tensorproof.frontends.aten import OPSET, AtenCall, Build, Handle, array_of, format_of
 from tensorproof.frontends.conversion import Change
-from tensorproof.frontends.user_frames import user_line, with_column
-from tensorproof.graph import ABSENT, Dimension, Graph, Node, SourceLine, Value
+from tensorproof.frontends.user_frames import first_sentence, user_line, with_column
+from tensorproof.graph import ABSENT, NOT_ANALYSED, Dimension, Graph, Node, SourceLine, Value
 from tensorproof.operators.table import spelling_of
 
 if TYPE_CHECKING:
@@ -307,12 +307,17 @@ class Translator:
         results = [_described(ABSENT, value) for value in _flat(node.meta.get("val"))]
         spelling = spelling_of(name)
         start, values = len(self._nodes), len(self.values)
+        reason = f"no block spells {name}, and torch does not take it apart"
         if spelling is not None:
             try:
                 made = spelling.translate(AtenCall(name, arguments, results, self))
                 return self._named(node, made, results, start)
-            except NotAnalysed as reason:
-                self.notes.append(f"{node.name}: {reason}")
+            except NotAnalysed as refusal:
+                reason = str(refusal)
+            except Exception as error:
+                # A use that the adapter does not foresee: visible, never an identity.
+                reason = f"the spelling of {name} failed ({type(error).__name__}: {first_sentence(error)})"
+            self.notes.append(f"{node.name}: {reason}")
         # What an adapter emitted before it refused is of no use.
         del self._nodes[start:]
         for number in range(values, len(self.values)):
@@ -322,7 +327,7 @@ class Translator:
         operands = [handle.number for handle in _handles(list(arguments.values()))]
         formats = [handle.format for handle in results]
         namespace, _, overload = name.rpartition("::") if "::" in name else ("aten", "", name)
-        made: Any = self.node(overload, namespace, operands, max(len(results), 1), {}, formats)
+        made: Any = self.node(overload, namespace, operands, max(len(results), 1), {NOT_ANALYSED: reason}, formats)
         return self._named(node, made if len(made) > 1 else made[0], results, start)
 
     def _named(self, node: fx.Node, made: Any, results: Sequence[Handle], start: int) -> Any:
@@ -411,6 +416,8 @@ class Translator:
     def _on_numbers(self, node: fx.Node, name: str, args: Sequence[Any], env: Mapping[fx.Node, Any]) -> Any:
         """Arithmetic of the program on sizes."""
         known = node.meta.get("val")
+        if not isinstance(known, bool | int | float) and not _is_on_numbers(known):
+            return self._spelled(node, f"higher_order.{name}", {"args": args}, env)
         if isinstance(known, bool | int | float) or not any(isinstance(item, Handle) for item in args):
             function: Any = node.target
             return known if isinstance(known, bool | int | float) else function(*args)
@@ -462,6 +469,13 @@ def _described(number: int, value: Any) -> Handle:
     if isinstance(value, int | torch.SymInt):
         return Handle(number, INT64, (), True)
     return Handle(number, None, None)
+
+
+def _is_on_numbers(value: Any) -> bool:
+    """Whether a result is a number of the program, as opposed to tensors."""
+    import torch
+
+    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
 def _by_name(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -167,7 +167,7 @@ _SIGNS = {
 
 @cache
 def with_column(line: SourceLine, name: str) -> SourceLine:
-    """The line with the column (from 1) at which an operator of torch is written, if it is written there once and in plain sight."""
+    """The line with the column (from 1) at which an operator of torch is written, if it is written there once, in plain sight."""
     text = linecache.getline(line.file, line.line)
     code = text.partition("#")[0]
     sign = _SIGNS.get(name)

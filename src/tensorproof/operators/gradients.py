@@ -137,7 +137,7 @@ def _(call: AtenCall) -> tuple[int, int, int]:
     sizes = _sizes(weight)
     # Weights are (M, C / groups, ...), of transposed convolutions (C, M / groups, ...).
     channels = sizes[1] if call["transposed"] else sizes[0] // call["groups"]
-    positions = _sizes(gradient)[0] * max(math.prod(_sizes(gradient)[2:]), math.prod(_sizes(x)[2:]))
+    positions = math.prod(_sizes(x if call["transposed"] else gradient)[2:]) * _sizes(x)[0]
     made = [ABSENT, ABSENT, ABSENT]
     if by_x:
         made[0] = _products(call, gradient, weight, channels * math.prod(sizes[2:]), call.results[0])

@@ -177,23 +177,21 @@ def xlogy(op: Call, x: Range, y: Range) -> Range:
     return binary(x, y, _times(lambda v: np.log(np.maximum(v, tiny))), _xlogy)
 
 
-@xlogy.aten("xlogy.Tensor", "xlogy.Scalar_Self", "xlogy.Scalar_Other")
+@xlogy.aten(
+    "xlogy.Tensor",
+    "xlogy.Scalar_Self",
+    "xlogy.Scalar_Other",
+    "special_xlogy",
+    "special_xlogy.self_scalar",
+    "special_xlogy.other_scalar",
+)
 def _(call: AtenCall) -> int:
-    return _spelled_product(call, "Xlogy")
-
-
-@xlogy.aten("special_xlogy", "special_xlogy.self_scalar", "special_xlogy.other_scalar")
-def _(call: AtenCall) -> int:
-    return _spelled_product(call, "Xlogy")
-
-
-def _spelled_product(call: AtenCall, op: str) -> int:
-    """A product with a logarithm; x log x is minus its own entropy, which is finite at zero."""
+    """x log x is minus its own entropy, which is finite at zero."""
     x, y = call.promoted("self", "other")
     formats = (call.result.format,)
-    if op == "Xlogy" and x == y:
+    if x == y:
         return call.emit("Neg", call.own("Entr", x, formats=formats), formats=formats)
-    return call.own(op, x, y, formats=formats)
+    return call.own("Xlogy", x, y, formats=formats)
 
 
 @xlogy.meaning
@@ -208,9 +206,7 @@ def xlog1py(op: Call, x: Range, y: Range) -> Range:
     return binary(x, y, _times(lambda v: np.log1p(np.maximum(v, least))), _xlog1py)
 
 
-@xlog1py.aten("special_xlog1py", "special_xlog1py.self_scalar", "special_xlog1py.other_scalar")
-def _(call: AtenCall) -> int:
-    return _spelled_product(call, "Xlog1py")
+xlog1py.aten("special_xlog1py", "special_xlog1py.self_scalar", "special_xlog1py.other_scalar")
 
 
 @xlog1py.meaning

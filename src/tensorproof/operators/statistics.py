@@ -188,7 +188,9 @@ def normalise(
     found = moments(op, rows, epsilon, format, one_pass=one_pass, updates=updates)
     low, high = standardised(rows.low, rows.high, rows.most, max(epsilon, 0.0))
     if updates:
-        low, high, longest = _after_updates(low, high, found, n, max(min(epsilon, rounded(epsilon, format)), 0.0))
+        # Without an epsilon, a computed variance of zero is reported; any other is a number of the format that it is summed in.
+        least_divisor = max(min(epsilon, rounded(epsilon, format)), op.accumulation(format).smallest_subnormal)
+        low, high, longest = _after_updates(low, high, found, n, least_divisor)
         factor = 1.0 + found.relative
     else:
         # Computed: (d - e) / sqrt(v + e^2 + eps) for the error e of the mean.

@@ -17,7 +17,7 @@ import numpy as np
 
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import FLOAT32, Format
-from tensorproof.graph import ABSENT, Graph, Model, Node
+from tensorproof.graph import ABSENT, NOT_ANALYSED, Graph, Model, Node
 from tensorproof.idioms.claims import Claim, Fact
 from tensorproof.operators.table import UNDEFINED, Bound, Call, Hazard, Operator, evaluate, find_operator, report_derivatives
 from tensorproof.ranges import costs
@@ -196,7 +196,8 @@ class Propagation:
         if entry is None:
             record.checkable = True
             where = f"domain {node.domain}" if node.domain else "the ONNX standard at this version"
-            self._give_up(node, record, roots, f"operator {node.label} of {where} is not in the table")
+            reason = node.attributes.get(NOT_ANALYSED, f"operator {node.label} of {where} is not in the table")
+            self._give_up(node, record, roots, reason)
             return
         if not record.checkable and entry.is_checkable and not entry.is_control:
             record.checkable = touches_floats(self.model, node, operands)

@@ -10,7 +10,7 @@ on gradients of deep networks mean little.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,13 +79,14 @@ def joint_findings(
     Without `sampling` nothing is run. All sizes are those of the example.
     """
     outcome = Outcome()
-    model = program.traced.model
     suspects: dict[Line, _Suspect] = {}
     must_run = True
     try:
         joint = joint_model(program)
-        assumptions = _assumptions(joint.model, declared)
-        analysis = analyse(joint.model, assumptions, target, effort=min(effort, 1), abstraction=abstraction)
+        assumptions = step_assumptions(joint.model, declared)
+        analysis = analyse(joint.model, assumptions, target, effort=0, abstraction=abstraction)
+        if effort > 0 and _suspects(joint, analysis, lines_of(known)):
+            analysis = analyse(joint.model, assumptions, target, effort=1, abstraction=abstraction)
     except NoJointGraph as reason:
         outcome.notes.append(f"the backward pass itself was not analysed: {reason}; its rules were asked at the operators alone")
     except TensorproofError as reason:
@@ -93,11 +94,11 @@ def joint_findings(
     else:
         suspects = _suspects(joint, analysis, lines_of(known))
         must_run = bool(suspects) or _is_partial(joint, analysis)
-        outcome.notes.append(_coverage(joint, analysis, suspects))
+        outcome.notes.append(_coverage(joint, analysis, suspects, program.traced.sizes))
     seen: dict[Line, Point] = {}
     if sampling is not None and must_run:
         seen = _failing_lines(program, declared, sampling, outcome)
-    places = Places(model)
+    places = Places(program.traced.model)
     for line in sorted({*suspects, *seen} - lines_of(known)):
         if line not in seen and effort < REPORTED_UNSEEN:
             continue
@@ -108,8 +109,8 @@ def joint_findings(
     return outcome
 
 
-def _assumptions(model: Model, declared: Declarations) -> Assumptions:
-    """The declarations for one set of sizes: those that the graph has."""
+def step_assumptions(model: Model, declared: Declarations) -> Assumptions:
+    """The declarations for the graph of a training step, which has the sizes of the example."""
     combinations, _ = resolve(model, replace(declared, dimensions={}))
     return combinations[0]
 
@@ -136,10 +137,12 @@ def _suspects(joint: JointModel, analysis: Analysis, known: set[Line]) -> dict[L
     return found
 
 
-def _coverage(joint: JointModel, analysis: Analysis, suspects: dict[Line, _Suspect]) -> str:
+def _coverage(joint: JointModel, analysis: Analysis, suspects: Mapping[Line, _Suspect], sizes: Mapping[str, int]) -> str:
     nodes = _backward(joint)
     missing = [unknown for unknown in analysis.coverage.not_analysed if unknown.node in nodes]
     text = f"backward pass: {len(nodes) - len(missing)} of {len(nodes)} nodes of the gradients analysed"
+    if sizes:
+        text += f", with {', '.join(f'{name} = {size}' for name, size in sizes.items())}"
     if missing:
         text += f" (not {', '.join(sorted({unknown.op for unknown in missing})[:4])})"
     if suspects:

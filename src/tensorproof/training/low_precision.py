@@ -1,12 +1,13 @@
 """Training in float16 and bfloat16: gradients that overflow or vanish, the loss scale that is needed, and the optimiser's step.
 
 All of it is measured on points of the declared ranges, against the same steps in float64: nothing here is a proof. The number of
-runs does not depend on time.
+runs depends on time only where the user sets a limit.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -110,14 +111,20 @@ class _Study:
         self.outcome = Outcome()
 
     def run(self, known: set[Line]) -> None:
+        limit = self.sampling.time_limit
+        end = None if limit is None else time.monotonic() + limit
         low, exact = Steps(self.program.traced, double=False), Steps(self.program.traced, double=True)
         typical, corners = self._points()
         compared = self._compare(low, exact, typical)
         if compared is None:
             return
         for point in corners:
-            if compared.overflow is None:
-                self._look(low, exact, point, compared)
+            if compared.overflow is not None:
+                break
+            if end is not None and time.monotonic() >= end:
+                self.outcome.notes.append(f"the runs in {self.format.name} were cut short by the time limit")
+                break
+            self._look(low, exact, point, compared)
         self._report_overflow(compared, known)
         self._report_vanished(compared)
         if compared.exact:

@@ -49,7 +49,7 @@ def _stem(name: str) -> str:
 
 
 def lines_of(findings: Iterable[Finding]) -> set[Line]:
-    """The lines at which something is reported that explains a gradient that is not finite; an overflow that no run saw does not."""
+    """The lines at which something is reported that explains a bad gradient; an overflow that no run saw does not."""
     return {line for finding in findings if _explains(finding) for line in _line(finding.location)}
 
 

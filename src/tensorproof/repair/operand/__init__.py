@@ -24,6 +24,7 @@ from tensorproof.repair.operand.clamps import clamps
 from tensorproof.repair.operand.constants import of_conversion, surviving_constant
 from tensorproof.repair.operand.divisors import guarded_divisors
 from tensorproof.repair.proposal import Case, Declined, Proposal
+from tensorproof.rules import all_rules
 
 _BACKWARD = "the value is finite, its derivative is not: the page of the rule says how to write it; guards are tried on values only"
 
@@ -31,7 +32,7 @@ _BACKWARD = "the value is finite, its derivative is not: the page of the rule sa
 DECLINED: Mapping[str, str] = {
     "NUM114": "the number of elements is at fault, not their values: there is nothing to reduce",
     "NUM115": "a constant that is NaN carries no information: it needs a sound checkpoint",
-    **dict.fromkeys(("NUM401", "NUM402", "NUM403", "NUM404"), _BACKWARD),
+    **{code: _BACKWARD for code, rule in all_rules().items() if rule.phase == "backward"},
 }
 
 

@@ -45,8 +45,8 @@ def fixed_program(
     report = apply_selection(prepared.checked(confirming), selection or Selection())
     roots = (finding for finding in report.roots() if finding.rule.severity != "note")
     wanted = [f for f in roots if not nodes or any(fnmatchcase(f.node, pattern) for pattern in nodes)]
-    fixer = _ProgramFixer(Version.of(prepared, source), confirming.failing, unsafe, seed, runs, progress)
-    return fixer.run(report, wanted)
+    fixer = _ProgramFixer(Version.of(prepared, source), report, confirming.failing, unsafe, seed, runs, progress)
+    return fixer.run(wanted)
 
 
 @dataclass(slots=True)
@@ -54,6 +54,7 @@ class _ProgramFixer:
     """Repairs the findings of one program, in the order of its nodes, each in the text that the repairs before it left."""
 
     original: Version
+    report: Report
     failing: Mapping[Key, Point]
     unsafe: bool
     seed: int
@@ -61,7 +62,8 @@ class _ProgramFixer:
     progress: Progress | None
     outcomes: dict[Key, Outcome] = field(default_factory=dict[Key, Outcome])
 
-    def run(self, report: Report, wanted: Sequence[Finding]) -> Fixed:
+    def run(self, wanted: Sequence[Finding]) -> Fixed:
+        """The program with the repairs of the findings that are wanted."""
         current = self.original
         while True:
             still = self._still_there(current, [f for f in wanted if _key(f) not in self.outcomes])
@@ -72,7 +74,7 @@ class _ProgramFixer:
             outcome, current = self._attempt(current, finding, now)
             self.outcomes[_key(finding)] = outcome
         change = SourceChange(self.original.source, current.source)
-        return Fixed(report, None, tuple(self.outcomes.values()), current.prepared, change)
+        return Fixed(self.report, None, tuple(self.outcomes.values()), current.prepared, change)
 
     def _still_there(self, current: Version, wanted: Sequence[Finding]) -> list[tuple[Finding, Finding]]:
         """The findings that a scan of the current text still has, each with what it is there.
@@ -97,8 +99,20 @@ class _ProgramFixer:
         """What became of a finding that the current text does not have any more."""
         last = next((o for o in reversed(self.outcomes.values()) if o.is_applied and o.along_with is None), None)
         if last is None:
-            return Outcome(finding, None, False, (("all", "a scan of the program alone does not find it"),))
+            return Outcome(finding, None, False, (("source", "it is seen in runs alone: no change of the source is tried"),))
         return Outcome(finding, last.repair, True, along_with=last.finding.node)
+
+    def _run_training(self, patched: Version) -> None:
+        """Refuse a text whose training step fails in runs where that of the original did not; a scan does not see such findings."""
+        if patched.prepared.phase != "training":
+            return
+        lines = LineMap(self.original.source.text, patched.source.text)
+        known = {(f.rule.code, self.original.place(f, lines.old)) for f in self.report.findings}
+        confirming = patched.prepared.quick_confirm(seed=self.seed)
+        for finding in patched.prepared.checked(confirming).findings:
+            code = finding.rule.code
+            if finding.rule.phase == "backward" and not finding.is_note and (code, patched.place(finding, lines.new)) not in known:
+                raise Refused(f"the training step of the patched program has {code}, which was not there before")
 
     def _attempt(self, current: Version, finding: Finding, now: Finding) -> tuple[Outcome, Version]:
         """The best repair of a finding, which is `now` in the current text."""
@@ -115,6 +129,7 @@ class _ProgramFixer:
                 patched = current.patched(proposal.text)
                 witness = self.failing.get(_key(finding))
                 seen = verified(current, patched, now, witness=witness, seed=self.seed, runs=self.runs)
+                self._run_training(patched)
             except Refused as reason:
                 declined.append((proposal.name, str(reason)))
                 continue

@@ -86,7 +86,8 @@ def proposed(version: Version, case: Case | None, finding: Finding) -> Iterator[
     repairs = PROGRAM_REPAIRS if case is None else (*PROGRAM_REPAIRS, *_guards(case))
     text, rule = version.source.text, finding.rule.code
     seen, reasons = set[str](), set[str]()
-    for name, found in proposals(text, line, rule, repairs, format=finding.format):
+    column = None if finding.location is None else finding.location.column
+    for name, found in proposals(text, line, rule, repairs, format=finding.format, column=column):
         if isinstance(found, NotProposed):
             if found.reason not in reasons:
                 reasons.add(found.reason)

@@ -26,7 +26,7 @@ from tensorproof.repair.source.softmax import SOFTMAX
 from tensorproof.repair.source.softplus import SOFTPLUS
 from tensorproof.repair.source.spelling import Imported, Speller, imports_of
 from tensorproof.repair.source.square_root import ROOT_OF_EXPONENTIAL, SQUARE_ROOT
-from tensorproof.repair.source.text import changed
+from tensorproof.repair.source.text import Place, changed
 from tensorproof.repair.source.unused import without_unused
 from tensorproof.report.plain_text import one_line
 
@@ -73,12 +73,12 @@ def propose(source: str, line: int, rule: str, *, format: str = "float32") -> So
 
 
 def proposals(
-    source: str, line: int, rule: str, repairs: Sequence[Repair], *, format: str = "float32"
+    source: str, line: int, rule: str, repairs: Sequence[Repair], *, format: str = "float32", column: int | None = None
 ) -> Iterator[tuple[str, SourceRepair | Declined]]:
     """Every one of the repairs, by its name, that may mend a finding on a line, for somebody who tries each of them.
 
     Each is asked by itself, and doubts that a run of the program settles are left to that run. Those that see nothing of theirs
-    are left out.
+    are left out. `column` (from 1) tells several expressions of the line apart, where it is known.
     """
     for repair in repairs:
         if rule not in repair.rules:
@@ -87,7 +87,8 @@ def proposals(
             yield repair.name, Declined(f"no repair in source is known for values of format {format}")
             continue
         try:
-            yield repair.name, _Search(parse(source, line), line, rule, format, is_tried=True).propose([repair])
+            search = _Search(parse(source, line), line, rule, format, is_tried=True, column=column)
+            yield repair.name, search.propose([repair])
         except NoPattern:
             continue
         except NotSure as error:
@@ -103,8 +104,11 @@ def _declined(error: NotSure) -> Declined:
 class _Search:
     """The search for the pattern on one line."""
 
-    def __init__(self, parsed: Parsed, line: int, rule: str, format: str, *, is_tried: bool = False) -> None:
+    def __init__(
+        self, parsed: Parsed, line: int, rule: str, format: str, *, is_tried: bool = False, column: int | None = None
+    ) -> None:
         self.parsed = parsed
+        self.column = column
         self.is_tried = is_tried
         self.line = line
         self.rule = rule
@@ -153,6 +157,7 @@ class _Search:
 
     def _conclude(self, repair: Repair, drafts: list[Draft]) -> SourceRepair:
         first = [draft for draft in drafts if self.parsed.start(draft.node).line == self.line] or drafts
+        first = [draft for draft in first if self._is_at_column(draft.node)] or first
         if len({tuple((self.reader.code(node), code) for node, code in draft.replaced) for draft in first}) > 1:
             raise NotSure(f"line {self.line} has several expressions that {repair.name} would repair, and they differ")
         for draft in first:
@@ -164,6 +169,12 @@ class _Search:
         if not is_python(source):
             raise NotSure("the repair cannot be written at that place")
         return SourceRepair(repair.name, repair.safe, repair.why, source, self.parsed.source)
+
+    def _is_at_column(self, node: cst.CSTNode) -> bool:
+        """Whether a node has the column in it, where that is known."""
+        if self.column is None:
+            return False
+        return self.parsed.start(node) <= Place(self.line, self.column - 1) <= self.parsed.end(node)
 
     def _refuse_other_users(self, draft: Draft) -> None:
         """Raise `NotSure` if the line is an assignment before the repaired expression, and is still needed after the repair."""
@@ -205,7 +216,7 @@ class _Expressions(cst.CSTVisitor):
             self.repair.rewrite(node, draft)
         except NotSure as error:
             self.search.refused.add(node)
-            if self.search.is_on_line(node):
+            if self.search.is_on_line(node) or (self.search.is_tried and self.search.concerns(draft)):
                 self.near_misses.append(str(error))
             return True
         if self.search.is_on_line(node):
