@@ -279,6 +279,17 @@ def test_without_the_graph_of_the_step_the_report_says_so(monkeypatch: pytest.Mo
     assert "NUM405" in codes(report)
 
 
+def test_a_step_that_torch_refuses_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("refused")
+
+    monkeypatch.setattr(torch_joint, "_traced", refuse)
+    ready = ready_step("inputs")
+    assert ready.program is not None
+    outcome = joint_findings(ready.program, ready.declared, TORCH)
+    assert outcome.findings == [] and "cannot be traced (RuntimeError: refused)" in outcome.notes[0]
+
+
 def test_a_program_without_a_floating_output_has_no_gradients() -> None:
     def largest(x: Tensor) -> Tensor:
         return x.argmax(-1)
@@ -398,6 +409,13 @@ def test_programs_that_draw_random_numbers_are_not_compared() -> None:
             return F.dropout(super().forward(x).expand(8) * x.sum(), 0.5, True).sum()
 
     assert "the program draws random numbers" in notes(report_of(Random, ROWS, precision="float16"))
+
+
+def test_a_module_that_cannot_be_copied_is_not_run_in_low_precision() -> None:
+    module = Automatic()
+    module.last = module.first.weight.sum()  # pyright: ignore[reportArgumentType]
+    report = report_of(module, ROWS)
+    assert "training in bfloat16 was not run: " in notes(report)
 
 
 def test_programs_in_float32_are_not_run_in_low_precision() -> None:

@@ -186,7 +186,7 @@ def fix(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     seed: int = 0,
-    runs: int = 1000,
+    runs: int | None = None,
     witnesses: str | Path | None = None,
     progress: Callable[[str, str], None] | None = None,
     **scan: Unpack[ScanOptions],
@@ -197,11 +197,11 @@ def fix(
 
     Repairs of an ONNX model are tried in the order stable rewrite, guard of the operand, interval precondition on the inputs;
     `at` asks for preconditions instead: on "inputs", "weights", "both", or on the results of nodes that are named. The model of
-    the result (`Fixed.proto`) has all safe repairs, and with `unsafe` those that change values, too. Each was verified by a scan of the
-    whole patched model, by the failing input, and by `runs` points of the box in ONNX Runtime. `select` and `ignore` are codes
-    of rules, as on the command line.
+    the result (`Fixed.proto`) has all safe repairs, and with `unsafe` those that change values, too. Each was verified by a scan
+    of the whole patched model, by the failing input, and by `runs` points of the box (1000) in ONNX Runtime. `select` and
+    `ignore` are codes of rules, as on the command line.
 
-    Of a program the source is repaired, at the lines of its findings (`Fixed.source`); points are run in eager PyTorch.
+    Of a program the source is repaired, at the lines of its findings (`Fixed.source`); points (200) are run in eager PyTorch.
     """
     from tensorproof.preparing import Prepared
     from tensorproof.repair.fixing import fixed

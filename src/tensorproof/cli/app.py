@@ -221,7 +221,10 @@ def fix(
     inputs: InputOptions = None,
     state: StateFile = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the samples.", show_default="0")] = None,
-    runs: Annotated[int, typer.Option(metavar="N", help="Points of the box that verify each repair.")] = 1000,
+    runs: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Points of the box that verify each repair.", show_default="1000; 200 of a program"),
+    ] = None,
     witnesses: Annotated[Path, typer.Option(metavar="DIR", help="Where failing inputs are saved.")] = Path("tensorproof-witnesses"),
     format: ReportFormat = "terminal",
     output: OutputFile = None,

@@ -42,7 +42,7 @@ class FixOptions:
     diff: bool
     scan: ScanArguments
     seed: int | None
-    runs: int
+    runs: int | None
     witnesses: Path
     format: str
     output: Path | None
@@ -61,7 +61,7 @@ def run_fix(options: FixOptions) -> int:
     configuration = find_configuration(Path.cwd())
     find_format(options.format)
     fail_on = policy(options.fail_on, configuration)
-    if options.runs < 1:
+    if options.runs is not None and options.runs < 1:
         raise ConfigurationError(f"--runs {options.runs}: write a number above 0")
     file = options.file
     target = file if options.in_place and options.apply is None else options.apply

@@ -59,11 +59,11 @@ def joint_model(program: TorchProgram) -> JointModel:
             module = _with_loss(exported)
             arguments = _inputs(program, exported)
             joint = _traced(module, arguments)
+        return _translated(program, exported, module, joint)
     except NoJointGraph:
         raise
-    except Exception as error:  # torch raises anything
-        raise NoJointGraph(f"torch cannot trace it ({type(error).__name__}: {first_sentence(error)})") from None
-    return _translated(program, exported, module, joint)
+    except Exception as error:  # torch raises anything, and its private notes may not be what they were
+        raise NoJointGraph(f"the training step cannot be traced ({type(error).__name__}: {first_sentence(error)})") from None
 
 
 def require_tested_version() -> None:

@@ -187,9 +187,10 @@ def normalise(
     n = rows.length
     found = moments(op, rows, epsilon, format, one_pass=one_pass, updates=updates)
     low, high = standardised(rows.low, rows.high, rows.most, max(epsilon, 0.0))
+    # Without an epsilon, a computed variance of zero is reported; any other is a number of the format that it is summed in.
+    least_divisor = max(min(epsilon, rounded(epsilon, format)), op.accumulation(format).smallest_subnormal)
+    floor = np.maximum(found.floor, least_divisor)
     if updates:
-        # Without an epsilon, a computed variance of zero is reported; any other is a number of the format that it is summed in.
-        least_divisor = max(min(epsilon, rounded(epsilon, format)), op.accumulation(format).smallest_subnormal)
         low, high, longest = _after_updates(low, high, found, n, least_divisor)
         factor = 1.0 + found.relative
     else:
@@ -205,7 +206,7 @@ def normalise(
     low, high = np.where(low < 0, low * factor, low / factor), np.where(high > 0, high * factor, high / factor)
     reach = np.maximum(np.abs(rows.low), np.abs(rows.high)) + np.maximum(np.abs(found.low), np.abs(found.high))
     if folded:
-        extra = 4.0 * format.unit_roundoff * reach * (1.0 + found.relative) / np.sqrt(found.floor)
+        extra = 4.0 * format.unit_roundoff * reach * (1.0 + found.relative) / np.sqrt(floor)
         low, high = low - extra, high + extra
     if one_pass:
         # Where the variance may come out as nothing, epsilon alone is left as divisor.
@@ -216,7 +217,7 @@ def normalise(
     if op.abstraction.norms:
         bound = float((longest * factor).max()) * PAD
         if folded:
-            bound += np.sqrt(n) * float((4.0 * format.unit_roundoff * reach * (1.0 + found.relative) / np.sqrt(found.floor)).max())
+            bound += np.sqrt(n) * float((4.0 * format.unit_roundoff * reach * (1.0 + found.relative) / np.sqrt(floor)).max())
         # Of blocks of several axes the channels come first, and it is along them that products sum.
         result.norm = Norm(min(axes) if len(axes) > 2 else max(axes), float(bound))
     return result, rows, found

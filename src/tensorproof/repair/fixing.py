@@ -277,7 +277,7 @@ def fixed(
     unsafe: bool = False,
     selection: Selection | None = None,
     seed: int = 0,
-    runs: int = RUNS,
+    runs: int | None = None,
     witnesses: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Fixed:
@@ -302,7 +302,7 @@ def fixed(
         unsafe=unsafe,
         is_chosen=is_chosen,
         seed=seed,
-        runs=runs,
+        runs=RUNS if runs is None else runs,
         progress=progress,
     )
     return fixer.run(report, confirming.failing)

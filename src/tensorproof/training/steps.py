@@ -29,17 +29,23 @@ class Steps:
     """Runs of one module, counted. With `double`, everything floating is float64, which autocast leaves alone."""
 
     def __init__(self, traced: TorchModel, *, double: bool) -> None:
-
         self.traced = traced
         self.runs = 0
         self._is_double = double
-        self.module: torch.nn.Module = copy.deepcopy(traced.module)
+        self.module = self._copied(traced)
         if double:
             self.module.double()
         for part in self.module.modules():
             if type(part).__name__.endswith(("Dropout", "Dropout1d", "Dropout2d", "Dropout3d")):
                 part.eval()
         self.parameters = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+
+    @staticmethod
+    def _copied(traced: TorchModel) -> torch.nn.Module:
+        try:
+            return copy.deepcopy(traced.module)
+        except Exception as error:  # a module may hold anything, tensors with a history included
+            raise ProgramFailed(traced.model.name, error) from None
 
     def gradients(self, point: Point, *, scale: float = 1.0, seed: int = 0) -> Gradients | None:
         """The gradients of one step, the loss multiplied with `scale`; None if an output is not finite."""

@@ -16,8 +16,11 @@ from tensorproof.repair.program.proposing import SourceProposal, by_hand, propos
 from tensorproof.repair.program.text import LineMap, SourceChange, SourceText
 from tensorproof.repair.program.verifying import verified
 from tensorproof.repair.program.version import Version, program_of
-from tensorproof.repair.verify import RUNS, Key, Refused
+from tensorproof.repair.verify import Key, Refused
 from tensorproof.report.selection import Selection, apply_selection
+
+#: Points of the box that are run, corners among them: fewer than of an ONNX file, because eager programs are slower.
+RUNS = 200
 
 
 def fixed_program(
@@ -28,7 +31,7 @@ def fixed_program(
     unsafe: bool = False,
     selection: Selection | None = None,
     seed: int = 0,
-    runs: int = RUNS,
+    runs: int | None = None,
     witnesses: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Fixed:
@@ -45,7 +48,9 @@ def fixed_program(
     report = apply_selection(prepared.checked(confirming), selection or Selection())
     roots = (finding for finding in report.roots() if finding.rule.severity != "note")
     wanted = [f for f in roots if not nodes or any(fnmatchcase(f.node, pattern) for pattern in nodes)]
-    fixer = _ProgramFixer(Version.of(prepared, source), report, confirming.failing, unsafe, seed, runs, progress)
+    fixer = _ProgramFixer(
+        Version.of(prepared, source), report, confirming.failing, unsafe, seed, RUNS if runs is None else runs, progress
+    )
     return fixer.run(wanted)
 
 
@@ -117,7 +122,7 @@ class _ProgramFixer:
     def _attempt(self, current: Version, finding: Finding, now: Finding) -> tuple[Outcome, Version]:
         """The best repair of a finding, which is `now` in the current text."""
         declined: list[tuple[str, str]] = []
-        passing: tuple[Repair, Version] | None = None
+        passing: list[tuple[Repair, Version]] = []
         case = case_of(current.prepared, current.analyses, now)
         for proposal in proposed(current, case, now):
             if not isinstance(proposal, SourceProposal):
@@ -134,14 +139,24 @@ class _ProgramFixer:
                 declined.append((proposal.name, str(reason)))
                 continue
             repair = Repair(proposal, seen)
-            if repair.is_safe:
-                return Outcome(finding, repair, True, tuple(declined)), patched
-            passing = passing or (repair, patched)
-        if passing is None:
+            passing.append((repair, patched))
+            if _rank(repair) == _BEST:
+                break
+        if not passing:
             declined += [("by hand", reason) for reason in ([] if case is None else by_hand(case))]
             return Outcome(finding, None, False, tuple(declined)), current
-        repair, patched = passing
-        return Outcome(finding, repair, self.unsafe, tuple(declined)), patched if self.unsafe else current
+        repair, patched = min(passing, key=lambda pair: _rank(pair[0]))
+        is_applied = repair.is_safe or self.unsafe
+        return Outcome(finding, repair, is_applied, tuple(declined)), patched if is_applied else current
+
+
+#: The rank of a repair that is safe and leaves finite derivatives at the failing input.
+_BEST = (False, False)
+
+
+def _rank(repair: Repair) -> tuple[bool, bool]:
+    """Repairs in order of preference: safe ones first, then those with finite derivatives at the failing input."""
+    return not repair.is_safe, repair.verification.gradients.at_witness == "not finite"
 
 
 def _key(finding: Finding) -> Key:

@@ -28,6 +28,7 @@ from tensorproof.repair.source.proposing import REPAIRS
 from tensorproof.repair.source.repair import Repair
 from tensorproof.repair.source.root_at_zero import NONNEGATIVE_ROOT, ROOT_AWAY_FROM_ZERO, STANDARD_DEVIATION, VECTOR_NORM
 from tensorproof.repair.source.sigmoid import SIGMOID
+from tensorproof.repair.source.softplus import SOFTPLUS
 from tensorproof.repair.source.square_root import ROOT_OF_EXPONENTIAL, SQUARE_ROOT
 from tensorproof.repair.source.text import lines_of
 from tensorproof.report.plain_text import one_line
@@ -37,13 +38,15 @@ _OF_LOGITS = tuple(replace(repair, rules=repair.rules | {"NUM403"}) for repair i
 _OF_EXPONENTIAL = replace(ROOT_OF_EXPONENTIAL, rules=ROOT_OF_EXPONENTIAL.rules | {"NUM401", "NUM403", "NUM404"})
 #: The number is mostly written before the line at which it does harm.
 _OF_MASK = replace(MASK, anywhere=True)
-_REPLACED = (SQUARE_ROOT, EPSILON, LOG_SOFTMAX, LOG_SIGMOID, ROOT_OF_EXPONENTIAL, MASK)
+_OF_SUM = replace(SOFTPLUS, rules=SOFTPLUS.rules | {"NUM404"})
+_REPLACED = (SQUARE_ROOT, EPSILON, LOG_SOFTMAX, LOG_SIGMOID, ROOT_OF_EXPONENTIAL, MASK, SOFTPLUS)
 
 #: In the order in which they are tried; the first safe one that passes is taken, else the first that passes.
 PROGRAM_REPAIRS: tuple[Repair, ...] = (
     *_OF_LOGITS,
     _OF_EXPONENTIAL,
     SIGMOID,
+    _OF_SUM,
     *(repair for repair in REPAIRS if repair not in _REPLACED),
     STANDARD_DEVIATION,
     VECTOR_NORM,

@@ -48,7 +48,8 @@ def _failing(node: cst.BaseExpression, draft: Draft, depth: int = 0) -> list[tup
         return []
     _follow(found, draft)
     if found.name in _HARMLESS:
-        return [(found.operand, _HARMLESS[found.name])]
+        # What is inside fails first: log1p(exp(x)) is finite wherever exp(x) is.
+        return _failing(found.operand, draft, depth + 1) or [(found.operand, _HARMLESS[found.name])]
     if found.name == "divide" and draft.reader.number(found.arguments["y"]) is None:
         return [(found.arguments["y"], "1.0")]
     if found.name == "power" and not _is_whole(found, draft):

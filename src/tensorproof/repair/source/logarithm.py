@@ -27,6 +27,6 @@ LOGARITHM = Repair(
     "logarithm",
     False,
     "The operand is kept at or above the smallest normal number of its format, where the logarithm and its derivative are finite.",
-    frozenset({"NUM101", "NUM403"}),
+    frozenset({"NUM101", "NUM403", "NUM404"}),
     _rewrite,
 )

@@ -92,4 +92,4 @@ NONNEGATIVE_ROOT = Repair(
     frozenset({"NUM102", "NUM104"}),
     _nonnegative,
 )
-ROOT_AWAY_FROM_ZERO = replace(SQUARE_ROOT, rules=SQUARE_ROOT.rules | {"NUM401", "NUM403"})
+ROOT_AWAY_FROM_ZERO = replace(SQUARE_ROOT, rules=SQUARE_ROOT.rules | {"NUM401", "NUM403", "NUM404"})
