@@ -1,6 +1,6 @@
 """A variational autoencoder with two defects that its author does not see: one in the forward pass, one in its gradients.
 
-    tensorproof check examples/torch_vae.py:Loss --phase training
+tensorproof check examples/torch_vae.py:Loss --phase training
 """
 
 import torch

@@ -264,7 +264,21 @@ def test_safe_programs_have_no_finding_of_the_backward_pass(name: str) -> None:
     assert [finding for finding in report.findings if finding.rule.code == "NUM405"] == []
     (said,) = [note for note in report.assumptions["notes"] if note.startswith("backward pass: ")]
     analysed, of = said.split()[2], said.split()[4]
-    assert analysed == of
+    assert analysed == of and "not proven" not in said
+
+
+def test_a_division_that_no_mask_guards_is_a_suspect() -> None:
+    def norms(x: Tensor) -> Tensor:
+        return x.norm(dim=1).sum() + x.std(1).sum() + x.amax(1).sum()
+
+    def norms_by_hand(x: Tensor) -> Tensor:
+        return x.square().sum(1).sqrt().sum()
+
+    for function, line in ((norms, None), (norms_by_hand, line_of("return x.square().sum(1).sqrt()"))):
+        ready = prepared(function, {"x": "float32[3,4] in [-1,1]"})
+        assert ready.program is not None
+        (said,) = joint_findings(ready.program, ready.declared, TORCH).notes
+        assert ("not proven" not in said) if line is None else said.endswith(f"gradients of line {line}")
 
 
 def test_without_the_graph_of_the_step_the_report_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,8 @@ def find_witnesses(
     """Check a model, and search a failing input for every possible finding (of `nodes`: names or patterns).
 
     A finding is confirmed when its node failed in the model's own runtime; its witness is made plain (`shrink`) and saved in
-    the folder `witnesses`, if one is given. What the search does not reach is looked at again by the refinements of the highest effort.
+    the folder `witnesses`, if one is given. What the search does not reach is looked at again by the refinements of the highest
+    effort.
 
     `evaluations` bounds the search of each finding, `budget` the seconds of all of them. `method` is `full`, or one of the
     baselines: `gradient` (one descent from one start), `random` (samples alone) and `uniform` (uniform samples alone). Without

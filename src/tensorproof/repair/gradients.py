@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from tensorproof.confirm.sampling import Point
-from tensorproof.errors import NotAnalysed, UnknownShape
+from tensorproof.errors import NotAnalysed, TensorproofError, UnknownShape
 from tensorproof.execute.meaning import NotExecutable
 from tensorproof.execute.torch_graph import TorchGraph
 from tensorproof.formats import FLOAT64, Format
@@ -87,7 +87,7 @@ def compare_derivatives(
             _compare(found, old(point), new(point), exact(point))
         if witness is not None:
             found.at_witness = _state(new(witness))
-    except (ImportError, NotExecutable, NotAnalysed, UnknownShape, RuntimeError) as reason:
+    except (ImportError, NotExecutable, NotAnalysed, UnknownShape, RuntimeError, TensorproofError) as reason:
         found.unknown = _reason(reason)
     return found
 

@@ -28,6 +28,7 @@ from tensorproof.low_precision.samples import domains_of
 from tensorproof.ranges.abstraction import FIRST_PASS, Abstraction
 from tensorproof.rules.gradient_not_finite import GRADIENT_NOT_FINITE
 from tensorproof.targets import Target
+from tensorproof.training.masks import Masks
 from tensorproof.training.places import Line, Places, finding_at, lines_of
 
 if TYPE_CHECKING:
@@ -126,12 +127,14 @@ def _is_partial(joint: JointModel, analysis: Analysis) -> bool:
 
 def _suspects(joint: JointModel, analysis: Analysis, known: set[Line]) -> dict[Line, _Suspect]:
     """The first hazard at each line that is a fault of the domain, not an overflow, and no consequence of another."""
-    nodes = _backward(joint)
+    nodes, masks = _backward(joint), Masks(joint.model)
     found: dict[Line, _Suspect] = {}
     for hazard in analysis.findings:
         if hazard.node not in nodes or hazard.consequence_of or not hazard.rule.code.startswith("NUM1"):
             continue
         source = nodes[hazard.node].source
+        if masks.is_harmless(nodes[hazard.node]):
+            continue
         if source is not None and (source.file, source.line) not in known:
             found.setdefault((source.file, source.line), _Suspect(hazard, joint.partners.get(hazard.node, "")))
     return found

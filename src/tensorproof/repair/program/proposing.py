@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -17,50 +17,60 @@ from tensorproof.repair.proposal import Case, Declined, Proposal
 from tensorproof.repair.source import Declined as NotProposed
 from tensorproof.repair.source import proposals
 from tensorproof.repair.source.choice import CHOICE
+from tensorproof.repair.source.cross_entropy import BOUNDED_CROSS_ENTROPY, CROSS_ENTROPY
+from tensorproof.repair.source.division import DIVISION
 from tensorproof.repair.source.epsilon import EPSILON, LARGER_EPSILON
 from tensorproof.repair.source.inverse_functions import INSIDE_DOMAIN, INSIDE_EDGES
 from tensorproof.repair.source.log_sigmoid import LOG_SIGMOID
 from tensorproof.repair.source.log_softmax import LOG_SOFTMAX
+from tensorproof.repair.source.log_sum_exp import LOG_SUM_EXP
 from tensorproof.repair.source.logarithm import LOGARITHM
 from tensorproof.repair.source.mask import HALVED_MASK, MASK
 from tensorproof.repair.source.operand_guard import operand_guard
-from tensorproof.repair.source.proposing import REPAIRS
 from tensorproof.repair.source.repair import Repair
-from tensorproof.repair.source.root_at_zero import NONNEGATIVE_ROOT, ROOT_AWAY_FROM_ZERO, STANDARD_DEVIATION, VECTOR_NORM
+from tensorproof.repair.source.root_at_zero import NONNEGATIVE_ROOT, STANDARD_DEVIATION, VECTOR_NORM
 from tensorproof.repair.source.sigmoid import SIGMOID
+from tensorproof.repair.source.softmax import SOFTMAX
 from tensorproof.repair.source.softplus import SOFTPLUS
 from tensorproof.repair.source.square_root import ROOT_OF_EXPONENTIAL, SQUARE_ROOT
 from tensorproof.repair.source.text import lines_of
 from tensorproof.report.plain_text import one_line
 
-#: Logarithms whose operand is a probability: their derivatives overflow where it is subnormal, and are finite from its logits.
-_OF_LOGITS = tuple(replace(repair, rules=repair.rules | {"NUM403"}) for repair in (LOG_SOFTMAX, LOG_SIGMOID))
-_OF_EXPONENTIAL = replace(ROOT_OF_EXPONENTIAL, rules=ROOT_OF_EXPONENTIAL.rules | {"NUM401", "NUM403", "NUM404"})
-#: The number is mostly written before the line at which it does harm.
-_OF_MASK = replace(MASK, anywhere=True)
-_OF_SUM = replace(SOFTPLUS, rules=SOFTPLUS.rules | {"NUM404"})
-_REPLACED = (SQUARE_ROOT, EPSILON, LOG_SOFTMAX, LOG_SIGMOID, ROOT_OF_EXPONENTIAL, MASK, SOFTPLUS)
-
-#: In the order in which they are tried; the first safe one that passes is taken, else the first that passes.
-PROGRAM_REPAIRS: tuple[Repair, ...] = (
-    *_OF_LOGITS,
-    _OF_EXPONENTIAL,
+#: Rules that a repair mends in a program, too: those of derivatives, which ONNX files do not have.
+_ALSO: Mapping[str, frozenset[str]] = {
+    LOG_SOFTMAX.name: frozenset({"NUM403"}),
+    LOG_SIGMOID.name: frozenset({"NUM403"}),
+    SOFTPLUS.name: frozenset({"NUM404"}),
+    ROOT_OF_EXPONENTIAL.name: frozenset({"NUM401", "NUM403", "NUM404"}),
+    SQUARE_ROOT.name: frozenset({"NUM401", "NUM403", "NUM404"}),
+}
+#: Functions that keep the result come first, then choices and clamps that keep it where it is finite, then epsilons.
+_IN_ORDER = (
+    LOG_SOFTMAX,
+    LOG_SIGMOID,
+    CROSS_ENTROPY,
+    BOUNDED_CROSS_ENTROPY,
+    LOG_SUM_EXP,
+    SOFTPLUS,
     SIGMOID,
-    _OF_SUM,
-    *(repair for repair in REPAIRS if repair not in _REPLACED),
+    SOFTMAX,
+    ROOT_OF_EXPONENTIAL,
     STANDARD_DEVIATION,
     VECTOR_NORM,
     CHOICE,
     NONNEGATIVE_ROOT,
     INSIDE_DOMAIN,
-    _OF_MASK,
+    MASK,
+    HALVED_MASK,
     INSIDE_EDGES,
     EPSILON,
     LARGER_EPSILON,
-    HALVED_MASK,
-    ROOT_AWAY_FROM_ZERO,
+    DIVISION,
+    SQUARE_ROOT,
     LOGARITHM,
 )
+#: The best of those that pass is taken, the first of equals.
+PROGRAM_REPAIRS = tuple(replace(repair, rules=repair.rules | _ALSO.get(repair.name, frozenset())) for repair in _IN_ORDER)
 _DIVISIONS = ("Div", "Reciprocal")
 #: The longest piece of a line that a summary quotes.
 _LONGEST_QUOTE = 120

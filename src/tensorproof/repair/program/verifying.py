@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from tensorproof.repair.program.running import EagerProgram
 from tensorproof.repair.program.text import LineMap
 from tensorproof.repair.program.version import Version
 from tensorproof.repair.verify import GRADIENT_POINTS, Refused, Reservoir, Verification, spread
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 #: Outputs that differ from the original's by more than this share of their size, at more than half of the points, are those of
 #: another function: a repair changes results at most near the place of failure.
@@ -39,7 +42,7 @@ def verified(before: Version, after: Version, finding: Finding, *, witness: Poin
         if pair.compare(point, result):
             sound.add(point)
     pair.refuse_another_function()
-    result.gradients = compare_derivatives(pair.old.derivatives, pair.new.derivatives, pair.exact.derivatives, sound.kept, witness)
+    result.gradients = compare_derivatives(pair.old.derivatives, pair.new.derivatives, pair.exact_derivatives, sound.kept, witness)
     return result
 
 
@@ -95,8 +98,7 @@ class _Pair:
 
     def __init__(self, before: Version, after: Version) -> None:
         self.old, self.new = EagerProgram(before.program), EagerProgram(after.program)
-        self.exact = EagerProgram(before.program, exact=True)
-        self._has_exact = True
+        self._exact = _in_float64(before)
         self._finite = 0
         self._far = 0
 
@@ -131,18 +133,33 @@ class _Pair:
         self._far += any(map(_is_far, before, after))
         return True
 
+    def exact_derivatives(self, point: Point) -> Mapping[str, Tensor]:
+        """The derivatives of the original in float64; none where it cannot be run so."""
+        try:
+            return {} if self._exact is None else self._exact.derivatives(point)
+        except ProgramFailed:
+            return {}
+
     def _exactly(self, point: Point, outputs: Sequence[npt.NDArray[Any]]) -> Iterable[npt.NDArray[Any] | None]:
         """The outputs in exact arithmetic, as far as float64 is; None where there is nothing wider, or the program cannot do it."""
         nothing = [None] * len(outputs)
-        if not self._has_exact or any(array.dtype == np.float64 for array in outputs):
+        if self._exact is None or any(array.dtype == np.float64 for array in outputs):
             return nothing
         try:
-            exact = self.exact.outputs(point)
+            exact = self._exact.outputs(point)
         except ProgramFailed:
             # A program may ask for a format of its own.
-            self._has_exact = False
+            self._exact = None
             return nothing
         return exact if [array.shape for array in exact] == [array.shape for array in outputs] else nothing
+
+
+def _in_float64(version: Version) -> EagerProgram | None:
+    """The program in float64; None if its module cannot be copied and converted."""
+    try:
+        return EagerProgram(version.program, exact=True)
+    except Exception:  # whatever the classes of the user's own modules raise
+        return None
 
 
 def _is_finite(array: npt.NDArray[Any]) -> bool:

@@ -88,4 +88,5 @@ MASK = Repair(
     "The lowest number of the format masks as -inf does, and a row that is masked entirely stays finite.",
     frozenset({"NUM108", "NUM109", "NUM202", "NUM204", "NUM205"}),
     _rewrite,
+    anywhere=True,
 )

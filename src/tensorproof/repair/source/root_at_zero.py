@@ -6,14 +6,12 @@ torch.linalg.vector_norm are the same functions, and their derivative at 0 is 0.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import libcst as cst
 
 from tensorproof.repair.source.drafting import Draft, bare
 from tensorproof.repair.source.reading import Operation
 from tensorproof.repair.source.repair import Repair
-from tensorproof.repair.source.square_root import SQUARE_ROOT, unguarded_root
+from tensorproof.repair.source.square_root import unguarded_root
 
 _REDUCED = frozenset({"axis", "keepdims"})
 _VARIANCE = _REDUCED | {"correction", "unbiased"}
@@ -92,4 +90,3 @@ NONNEGATIVE_ROOT = Repair(
     frozenset({"NUM102", "NUM104"}),
     _nonnegative,
 )
-ROOT_AWAY_FROM_ZERO = replace(SQUARE_ROOT, rules=SQUARE_ROOT.rules | {"NUM401", "NUM403", "NUM404"})
