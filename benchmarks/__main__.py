@@ -11,7 +11,7 @@ import importlib
 
 TABLES = ("speed", "memory", "scale", "float16", "abstractions", "watch")
 #: Tables that take longer, and are made when they are named.
-LONG_TABLES = ("unit_tests", "system_tests", "repairs", "fixes", "developers", "plans", "torch_models")
+LONG_TABLES = ("unit_tests", "system_tests", "repairs", "fixes", "developers", "plans", "torch_models", "program_repairs")
 
 
 def main(names: list[str]) -> int:

@@ -244,8 +244,7 @@ def test_what_changes_values_is_shown_and_not_applied(tmp_path: Path):
     options = ("--phase", "training", "--runs", RUNS, "--witnesses", tmp_path, "--format", "json")
     result = tensorproof_command("fix", f"{path}:f", *options, "--apply", out)
     assert result.code == 1 and out.read_text() == defect.source
-    (report,) = json.loads(result.out)["reports"] if "reports" in json.loads(result.out) else [json.loads(result.out)]
-    fix = report["findings"][0]["fix"]
+    fix = json.loads(result.out)["findings"][0]["fix"]
     assert (fix["kind"], fix["name"], fix["safe"], fix["applied"]) == ("source", "square-root", False, False)
     assert fix["verification"]["witness_replayed"] and fix["verification"]["outputs"]["ulp"] > 0
     assert "--unsafe" in fix["apply"] and fix["apply"].endswith("--apply OUT.py")
@@ -314,10 +313,10 @@ DECLINED = {
         "write it by hand: clamps x to between",
     ),
     "a value with other readers": (
-        ("x = float32[8] in [-1,4]",),
-        "def f(x):\n    root = torch.sqrt(x)\n    small = torch.where(x > 0, root, x)\n    return torch.where(x > 1, root, small)",
+        ("x = float32[8] in [-100,100]",),
+        "def f(x):\n    grown = torch.exp(x)\n    low = torch.where(x < 0, grown, x)\n    return torch.where(x < -1, grown, low)",
         "training",
-        "root has other users",
+        "grown has other users",
     ),
 }
 

@@ -6,9 +6,9 @@ something is divided by zero, or zero meets an infinity. Reported when a PyTorch
 the value, where no other rule says more.
 
 The graph of the whole training step, as torch itself differentiates the program, shows which lines are in question. Torch guards
-many of its formulas by a mask behind the division, which ranges alone cannot follow; so a line is reported when the gradient failed
-in a real run on points of the declared ranges, or, with `--effort 2` and above, whenever its gradient is not proven finite. The
-report counts what is left. Gradients that merely grow beyond float32 are not reported.
+many of its formulas by a mask behind a division, and not every such mask is recognised; so a line is reported when the gradient
+failed in a real run on points of the declared ranges, or, with `--effort 2` and above, whenever its gradient is not proven finite.
+The report names the lines that are left. Gradients that merely grow beyond float32 are not reported.
 
 ## Why it matters
 The loss looks healthy, and after one step the weights are NaN.

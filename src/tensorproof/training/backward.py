@@ -2,9 +2,9 @@
 
 The rules NUM401 to NUM404 say where the derivative of an operator fails, at the operator itself. Here torch's own backward pass is
 propagated, too. What its nodes can do (divide by zero, multiply zero and infinity) at lines where nothing else is reported are
-*suspects*: torch guards many of its formulas by masks that ranges do not follow. A suspect becomes a finding (NUM405) when the
-gradient fails in a real run, or, with an effort of 2 and above, without one. Overflow of gradients in float32 is no suspect: bounds
-on gradients of deep networks mean little.
+*suspects*, those aside that a mask of torch's own guards (`tensorproof.training.masks`). A suspect becomes a finding (NUM405) when
+the gradient fails in a real run, or, with an effort of 2 and above, without one: not all masks are recognised. Overflow of
+gradients in float32 is no suspect: bounds on gradients of deep networks mean little.
 """
 
 from __future__ import annotations
