@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from tests.torch_corpus import programs
+
 import tensorproof
 from tensorproof.repair.fixing import Outcome
-from tests.torch_corpus import programs
 
 #: Points that verify each repair.
 RUNS = 60
