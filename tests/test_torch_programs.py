@@ -125,9 +125,11 @@ def test_a_function_and_example_inputs_by_name(tmp_path: Path) -> None:
 def test_the_users_module_is_left_as_it_is() -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).train()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    model[1].eval()
     tensorproof.check(model, torch.rand(4, 3), precision="float16")
     tensorproof.check(model, torch.rand(4, 3), phase="training")
-    assert model.training
+    tensorproof.check(model, torch.rand(4, 3))
+    assert [part.training for part in model.modules()] == [True, True, False]
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, before[name]), name
     assert all(parameter.grad is None for parameter in model.parameters())

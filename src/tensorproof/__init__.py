@@ -72,19 +72,21 @@ def check(
     `tensorproof.preparing.ScanOptions`. With `confirm`, findings are tried in the model's own runtime (ONNX Runtime, PyTorch)
     on `runs` points of the box, and those that fire are saved in the folder `witnesses`, if one is given.
     """
+    from tensorproof.frontends.torch_program import keeping_mode
     from tensorproof.preparing import Prepared
 
-    prepared = Prepared.of(model, example=example_inputs, **scan)
-    confirming = None
-    if confirm:
-        confirming = prepared.quick_confirm(
-            seed=seed,
-            runs=runs,
-            time_limit=budget,
-            folder=None if witnesses is None else Path(witnesses),
-            progress=None if progress is None else lambda done: progress("confirm", done),
-        )
-    return prepared.checked(confirming, progress=progress)
+    with keeping_mode(model):
+        prepared = Prepared.of(model, example=example_inputs, **scan)
+        confirming = None
+        if confirm:
+            confirming = prepared.quick_confirm(
+                seed=seed,
+                runs=runs,
+                time_limit=budget,
+                folder=None if witnesses is None else Path(witnesses),
+                progress=None if progress is None else lambda done: progress("confirm", done),
+            )
+        return prepared.checked(confirming, progress=progress)
 
 
 def find_witnesses(
@@ -113,21 +115,23 @@ def find_witnesses(
     the extra `torch` samples are all.
     """
     from tensorproof.confirm.search import Budget, checked_method
+    from tensorproof.frontends.torch_program import keeping_mode
     from tensorproof.preparing import Prepared
 
     chosen = checked_method(method)
-    prepared = Prepared.of(model, example=example_inputs, **scan)
-    confirming = prepared.full_confirm(
-        budget=Budget(seed, evaluations, chosen),
-        runs=33 if chosen == "full" else 0,
-        time_limit=budget,
-        folder=None if witnesses is None else Path(witnesses),
-        progress=None if progress is None else lambda done: progress("confirm", done),
-        nodes=tuple(nodes),
-        shrink=shrink,
-        search_progress=search_progress,
-    )
-    return prepared.checked(confirming, progress=progress, insist=True)
+    with keeping_mode(model):
+        prepared = Prepared.of(model, example=example_inputs, **scan)
+        confirming = prepared.full_confirm(
+            budget=Budget(seed, evaluations, chosen),
+            runs=33 if chosen == "full" else 0,
+            time_limit=budget,
+            folder=None if witnesses is None else Path(witnesses),
+            progress=None if progress is None else lambda done: progress("confirm", done),
+            nodes=tuple(nodes),
+            shrink=shrink,
+            search_progress=search_progress,
+        )
+        return prepared.checked(confirming, progress=progress, insist=True)
 
 
 def find_system_tests(

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tensorproof.assumptions import Domain
 from tensorproof.errors import AssumptionError, ConfigurationError, ModelError
@@ -168,6 +168,19 @@ def speaking_aside() -> Generator[None]:
     """What the user's code prints goes to standard error: standard output is the report's."""
     with contextlib.redirect_stdout(sys.stderr):
         yield
+
+
+@contextlib.contextmanager
+def keeping_mode(model: object) -> Generator[None]:
+    """Leave a module that the user handed over in the mode that it is in, and each of its parts, too."""
+    torch: Any = sys.modules.get("torch")
+    is_module = torch is not None and isinstance(model, torch.nn.Module)
+    modes = [(part, part.training) for part in cast("torch.nn.Module", model).modules()] if is_module else []
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
 
 
 def _offered(module: Any) -> str:
