@@ -126,7 +126,7 @@ class Translator:
         self._module = ""
         self._current = ""
         self._prefix = ""
-        #: Sources of one node, given to several that torch made of it.
+        #: Small constants by their content: equal ones are one value.
         self._shared: dict[bytes, int] = {}
 
     # -- values -----------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ class Translator:
         """Append the nodes of a graph; gives what it returns."""
         for node in graph.nodes:
             if node.op == "call_function":
-                env[node] = self._call(node, root, env)
+                env[node] = self._call(node, env)
             elif node.op == "get_attr":
                 env[node] = self._attribute(node, root)
             elif node.op == "output":
@@ -269,7 +269,7 @@ class Translator:
 
     # -- nodes ------------------------------------------------------------------------------------------------------
 
-    def _call(self, node: fx.Node, root: torch.nn.Module, env: dict[fx.Node, Any]) -> Any:
+    def _call(self, node: fx.Node, env: dict[fx.Node, Any]) -> Any:
         target: Any = node.target
         args = self._argument(list(node.args), env)
         kwargs = {key: self._argument(value, env) for key, value in node.kwargs.items()}
@@ -279,20 +279,20 @@ class Translator:
         self._current = f"{self._prefix}{node.name}"
         name = getattr(target, "__name__", str(target))
         if name in REGIONS:
-            return self._region(args, env)
+            return self._region(args)
         if CHECKS.search(str(target)):
             return None
         if getattr(target, "_schema", None) is None:
             if name in _CONTROL_FLOW:
                 named = dict(zip(_CONTROL_FLOW[name], args))
-                return self._spelled(node, f"higher_order.{name}", {**named, **kwargs}, env)
-            return self._on_numbers(node, name, args, env)
+                return self._spelled(node, f"higher_order.{name}", {**named, **kwargs})
+            return self._on_numbers(node, name, args)
         full = str(target)
         arguments = _by_name(target, args, kwargs)
         spelled = full.removeprefix("aten.") if full.startswith("aten.") else full
         if spelled == "sym_size.int":
             return self._size(node, arguments)
-        return self._spelled(node, spelled, arguments, env)
+        return self._spelled(node, spelled, arguments)
 
     def _line_of(self, node: fx.Node) -> SourceLine | None:
         """The user's line; with the column, if the program was traced from source that lies there now."""
@@ -302,7 +302,7 @@ class Translator:
         packet = getattr(node.target, "overloadpacket", None)
         return with_column(line, str(getattr(packet, "__name__", node.target)))
 
-    def _spelled(self, node: fx.Node, name: str, arguments: dict[str, Any], env: Mapping[fx.Node, Any]) -> Any:
+    def _spelled(self, node: fx.Node, name: str, arguments: dict[str, Any]) -> Any:
         """The nodes that a spelling makes; one node of the program's own name where there is none."""
         results = [_described(ABSENT, value) for value in _flat(node.meta.get("val"))]
         spelling = spelling_of(name)
@@ -363,7 +363,7 @@ class Translator:
             self.origins[item.name] = node.name
         return handles if several or isinstance(node.meta.get("val"), list | tuple) else handles[0]
 
-    def _region(self, args: Sequence[Any], env: Mapping[fx.Node, Any]) -> list[Any]:
+    def _region(self, args: Sequence[Any]) -> list[Any]:
         """The body of a region (gradients off, autocast, a checkpoint), in place."""
         from torch import fx
 
@@ -413,11 +413,11 @@ class Translator:
         (number,) = self.node("Gather", "", (shape, self.constant(np.array(axis, np.int64))), 1, {"axis": 0}, (INT64,))
         return self._named(node, number, [Handle(ABSENT, INT64, (), True)], start)
 
-    def _on_numbers(self, node: fx.Node, name: str, args: Sequence[Any], env: Mapping[fx.Node, Any]) -> Any:
+    def _on_numbers(self, node: fx.Node, name: str, args: Sequence[Any]) -> Any:
         """Arithmetic of the program on sizes."""
         known = node.meta.get("val")
         if not isinstance(known, bool | int | float) and not _is_on_numbers(known):
-            return self._spelled(node, f"higher_order.{name}", {"args": args}, env)
+            return self._spelled(node, f"higher_order.{name}", {"args": args})
         if isinstance(known, bool | int | float) or not any(isinstance(item, Handle) for item in args):
             function: Any = node.target
             return known if isinstance(known, bool | int | float) else function(*args)
