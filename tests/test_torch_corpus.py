@@ -6,6 +6,8 @@ a number of the program, and Python refuses 0) and NUM113 (quantised operators).
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,9 +45,9 @@ def test_expectations_are_true_in_eager_pytorch(program: Program):
 
 
 @each_program
-def test_findings(program: Program):
+def test_findings(program: Program, tmp_path: Path):
     options: dict[str, Any] = {} if program.precision is None else {"precision": program.precision}
-    report = tensorproof.check(f"{program.path}:{program.name}", phase=program.phase, **options)
+    report = tensorproof.check(f"{program.path}:{program.name}", phase=program.phase, witnesses=tmp_path, **options)
     # A line that a loop repeats is one line to the user, and one expectation.
     found = {
         Expectation(finding.location.line or 0 if finding.location else 0, finding.rule.code, finding.phase, str(finding.verdict))
@@ -53,4 +55,8 @@ def test_findings(program: Program):
         if not finding.is_note
     }
     assert sorted(found) == sorted(program.expected)
+    for finding in report.confirmed:
+        if finding.witness is not None:
+            happened, account = runpy.run_path(finding.witness.script)["replay"]()
+            assert happened, account
     assert {left.op for left in report.coverage.not_analysed} <= NOT_ANALYSED and not report.coverage.remarks, report.coverage

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from tensorproof.confirm.witness import npz_bytes, slug
+from tensorproof.confirm.witness import SEEN_AT, npz_bytes, slug
 from tensorproof.files import write_bytes, write_text
 from tensorproof.findings import Finding, Witness
 from tensorproof.frontends.aten import array_of
@@ -53,6 +53,7 @@ import json
 import sys
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import torch
@@ -70,6 +71,8 @@ DTYPE = {dtype!a}
 #: "forward": an operator fails. "backward": the outputs are finite, gradients are not.
 PHASE = {phase!a}
 RULE = {rule!a}
+#: Whether the failure is that the program stops: torch does not divide integers by zero.
+STOPS = {stops!a}
 
 
 def test_{test_name}_happens_again():
@@ -88,7 +91,12 @@ def replay():
     torch.manual_seed(0)
     args, kwargs = (built(part, inputs) for part in CALL)
     with torch.set_grad_enabled(PHASE == "backward"), FirstFailure() as first:
-        outputs = module(*args, **kwargs)
+        try:
+            with mock.patch.object(torch, "cond", chosen_branch):
+                outputs = module(*args, **kwargs)
+        except (RuntimeError, ZeroDivisionError) as error:
+            stopped = "ZeroDivisionError" in "%s: %s" % (type(error).__name__, error)
+            return STOPS and stopped, "%s: the program stops: %s" % (RULE, error)
     floating = [x for x in torch.utils._pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor) and x.is_floating_point()]
     finite = all(bool(torch.isfinite(x).all()) for x in floating)
     if PHASE == "forward":
@@ -157,14 +165,22 @@ def read():
     return tensors
 
 
+def chosen_branch(pred, true_fn, false_fn, operands=()):
+    """`torch.cond` as Python runs it: torch would compile both branches, where no operator is seen."""
+    return (true_fn if bool(pred) else false_fn)(*operands)
+
+
 class FirstFailure(TorchDispatchMode):
-    """The first operator whose operands are finite and whose result is not."""
+    """The first operator that makes an infinity of finite operands, or NaN of operands without NaN (a mask may be -inf)."""
 
     found = None
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {{}}))
-        if self.found is None and not all(map(finite, tensors_of(result))) and all(map(finite, tensors_of((args, kwargs)))):
+        given, made = tensors_of((args, kwargs)), tensors_of(result)
+        is_infinite = not all(map(finite, made)) and all(map(finite, given))
+        is_nan = any(map(has_nan, made)) and not any(map(has_nan, given))
+        if self.found is None and (is_infinite or is_nan):
             if not str(function).startswith(("aten.full", "aten.masked_fill", "aten.new_full", "aten.empty")):
                 self.found = "%s made something that is not finite" % function
         return result
@@ -176,6 +192,10 @@ def tensors_of(tree):
 
 def finite(tensor):
     return not tensor.is_floating_point() or bool(torch.isfinite(tensor.detach()).all())
+
+
+def has_nan(tensor):
+    return tensor.is_floating_point() and bool(torch.isnan(tensor.detach()).any())
 
 
 if __name__ == "__main__":
@@ -223,6 +243,7 @@ def save(folder: Path, finding: Finding, point: Mapping[str, npt.NDArray[Any]], 
         training=traced.module.training,
         dtype=program.precision,
         phase=finding.phase,
+        stops=SEEN_AT.get(finding.rule.code) == "stop",
         rule=f"{finding.rule.code} {finding.rule.name}",
         file_name=script.name,
         test_name=re.sub(r"\W", "_", finding.rule.name),
