@@ -28,6 +28,7 @@ from tensorproof.assumptions import Declarations, Domain, resolve
 from tensorproof.checking import Analysis, analyse
 from tensorproof.execute.torch_graph import TorchGraph
 from tensorproof.frontends.torch_export import TorchModel, exported, input_names
+from tensorproof.graph import NOT_ANALYSED
 from tensorproof.ranges.range import NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY
 from tensorproof.ranges.records import Summary
 from tensorproof.refine.driver import EFFORTS
@@ -92,7 +93,7 @@ def check_case(
     made = exported(copy.deepcopy(module), examples, dimensions=axes)
     if batch is not None:
         examples = tuple(example[:1].expand(batch, *example.shape[1:]) for example in examples)
-    missing = [f"{node.label} ({', '.join(made.notes)})" for node in made.model.graph.walk() if node.domain == "aten"]
+    missing = [f"{node.label} ({node.attributes.get(NOT_ANALYSED)})" for node in made.model.graph.walk() if node.domain == "aten"]
     assert not missing, f"not spelled: {'; '.join(missing)}"
     if not is_random:
         _assert_same(made, module, examples)

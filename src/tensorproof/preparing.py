@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
@@ -79,7 +79,6 @@ class Prepared:
     phase: ModelPhase = "inference"
     onnx_model: onnx.ModelProto | None = None
     program: TorchProgram | None = None
-    notes: tuple[str, ...] = field(default=())
 
     @classmethod
     def of(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,27 +27,33 @@ class CannotObserve(Exception):
     """No run can show whether the node failed; the message says why."""
 
 
-class Observing(Protocol):
+class Observing(ABC):
     """What a search asks of a runtime: to run a point, and to say whether the node of one finding failed."""
 
-    watch: Watch
-    #: What the last run showed, by name.
-    values: dict[str, npt.NDArray[Any]]
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.runs = 0
+        #: What the last run showed, by name.
+        self.values: dict[str, npt.NDArray[Any]] = {}
 
+    @abstractmethod
     def fails(self, point: Mapping[str, npt.NDArray[Any]]) -> bool:
         """Whether the node fails on this point."""
-        ...
 
     def operand(self) -> npt.NDArray[np.float64] | None:
         """The operand that the finding names, in the last run."""
-        ...
+        found = self.values.get(self.watch.finding.operand)
+        return None if found is None or found.dtype.kind not in "fiubV" else found.astype(np.float64)
 
     def note(self, point: Point) -> bool:
         """Run a point, and keep it if it fails and none did before."""
-        ...
+        failed = self.fails(point)
+        if failed and self.watch.point is None:
+            self.watch.point = point
+        return failed
 
 
-class Observer:
+class Observer(Observing):
     """One finding in a runtime. Values that are inputs or constants are seen without a run.
 
     Raises CannotObserve if the runtime refuses the model, or if its process dies for another reason than the finding's own.
@@ -55,10 +62,7 @@ class Observer:
     def __init__(
         self, runtime: Runtime, proto: onnx.ModelProto, model: Model, analysis: Analysis, watch: Watch, free: Sequence[str]
     ) -> None:
-        self.watch = watch
-        self.runs = 0
-        #: What the last run showed, by name.
-        self.values: dict[str, npt.NDArray[Any]] = {}
+        super().__init__(watch)
         self._legal = legal_specials(model, analysis)
         self._known = constants_of(model, [watch])
         self._stops = SEEN_AT.get(watch.finding.rule.code) == "stop"
@@ -99,15 +103,3 @@ class Observer:
         if self._stops:
             return False
         return look(self.watch, self.values, self._legal)
-
-    def operand(self) -> npt.NDArray[np.float64] | None:
-        """The operand that the finding names, in the last run."""
-        found = self.values.get(self.watch.finding.operand)
-        return None if found is None or found.dtype.kind not in "fiubV" else found.astype(np.float64)
-
-    def note(self, point: Point) -> bool:
-        """Run a point, and keep it if it fails and none did before."""
-        failed = self.fails(point)
-        if failed and self.watch.point is None:
-            self.watch.point = point
-        return failed

@@ -15,13 +15,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from tensorproof.checking import Analysis
 from tensorproof.confirm import witness
 from tensorproof.confirm.objective import Objective
-from tensorproof.confirm.observer import CannotObserve
+from tensorproof.confirm.observer import CannotObserve, Observing
 from tensorproof.confirm.observing import Scene, Watch, can_be_fed, legal_specials, look
 from tensorproof.confirm.sampling import Point, alike, points
 from tensorproof.confirm.search import Budget, Search
@@ -177,13 +176,11 @@ class TorchConfirm:
             watch.finding = replace(watch.finding, witness=saved)
 
 
-class TorchObserver:
+class TorchObserver(Observing):
     """Runs points in PyTorch and says whether the node of one finding failed, as a search asks."""
 
     def __init__(self, runner: ProgramRunner, watch: Watch, scene: Scene) -> None:
-        self.watch = watch
-        self.runs = 0
-        self.values: dict[str, npt.NDArray[Any]] = {}
+        super().__init__(watch)
         self._runner = runner
         self._legal = legal_specials(scene.model, scene.analysis)
 
@@ -205,18 +202,6 @@ class TorchObserver:
             return False
         self.watch.reaches = reaches
         return True
-
-    def operand(self) -> npt.NDArray[np.float64] | None:
-        """The operand that the finding names, in the last run."""
-        found = self.values.get(self.watch.finding.operand)
-        return None if found is None or found.dtype.kind not in "fiubV" else found.astype(np.float64)
-
-    def note(self, point: Point) -> bool:
-        """Run a point, and keep it if it fails and none did before."""
-        failed = self.fails(point)
-        if failed and self.watch.point is None:
-            self.watch.point = point
-        return failed
 
 
 def _confirm(watch: Watch, runner: ProgramRunner, point: Point) -> None:

@@ -304,10 +304,6 @@ class AtenCall:
             raise NotAnalysed(f"{name} has no spelling")
         return spelled.translate(AtenCall(name, arguments, self.results, self._emitter))
 
-    def handle_of(self, number: int, like: Handle, *, format: Format | None = None) -> Handle:
-        """A value that an adapter made as an argument for another spelling."""
-        return Handle(number, format or like.format, like.shape)
-
 
 Adapter = Callable[[AtenCall], Any]
 

@@ -54,8 +54,7 @@ def read_archive(path: Path, options: ProgramOptions) -> TorchProgram:
         program = decomposed(program, str(path))
     # The module of an archive is generated code: its lines are not the user's.
     traced = translated(program, program.module(check_guards=False), name=str(path), path=str(path), has_lines=False)
-    given: Any = program.example_inputs or ((), {})
-    return TorchProgram(traced, {}, str(path), path.stem, *given)
+    return TorchProgram(traced, {}, str(path), path.stem)
 
 
 def _load(path: Path) -> ExportedProgram:

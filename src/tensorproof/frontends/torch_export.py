@@ -11,7 +11,7 @@ import contextlib
 import logging
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tensorproof.errors import ModelError
@@ -47,9 +47,6 @@ class TorchModel:
     example: dict[str, Tensor]
     #: Turns tensors by name into what the module is called with.
     call: Calling
-    #: Sizes of symbolic dimensions in the example, and the dimensions of each input that the user named.
-    sizes: dict[str, int]
-    notes: list[str] = field(default_factory=list[str])
     #: Whether the module runs the user's own lines, as opposed to code that torch generated.
     has_lines: bool = True
 
@@ -234,8 +231,6 @@ def translated(
         frozenset(translator.trainable),
         example,
         call,
-        translator.sizes,
-        translator.notes,
         has_lines,
     )
 

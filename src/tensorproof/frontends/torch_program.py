@@ -59,9 +59,6 @@ class TorchProgram:
     domains: dict[str, Domain]
     path: str | None
     name: str
-    #: The user's own module before anything was done to it, and the arguments that it is called with.
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
     #: The dtype that the module was converted to, if it was.
     precision: str | None = None
     #: How it was traced: the same options trace it again.
@@ -230,7 +227,7 @@ def _traced(
     if options.precision is not None:
         _note_conversions(traced, original)
     domains = _domains(traced, by_input)
-    return TorchProgram(traced, domains, None if path is None else str(path), name, args, kwargs, options.precision, options)
+    return TorchProgram(traced, domains, None if path is None else str(path), name, options.precision, options)
 
 
 def _module_of(found: Any, name: str, path: Path | None) -> torch.nn.Module:

@@ -116,7 +116,6 @@ class Translator:
         self.trainable: set[int] = set()
         self.origins: dict[str, str] = {}
         self.sizes: dict[str, int] = {}
-        self.notes: list[str] = []
         self._nodes: list[Node] = []
         self._count = 0
         self._names: dict[str, int] = {}
@@ -317,7 +316,6 @@ class Translator:
             except Exception as error:
                 # A use that the adapter does not foresee: visible, never an identity.
                 reason = f"the spelling of {name} failed ({type(error).__name__}: {first_sentence(error)})"
-            self.notes.append(f"{node.name}: {reason}")
         # What an adapter emitted before it refused is of no use.
         del self._nodes[start:]
         for number in range(values, len(self.values)):

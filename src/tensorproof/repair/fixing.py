@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tensorproof.checking import Analysis
-from tensorproof.confirm.quick import QuickConfirm
 from tensorproof.confirm.sampling import Point
 from tensorproof.findings import Finding, Report
 from tensorproof.graph import ABSENT, Node
@@ -282,11 +281,9 @@ def fixed(
     progress: Progress | None = None,
 ) -> Fixed:
     """A model checked, with failing inputs, and repaired; see `tensorproof.fix`."""
-    confirming = QuickConfirm(
-        prepared.proto,
+    confirming = prepared.quick_confirm(
         seed=seed,
         folder=None if witnesses is None else Path(witnesses),
-        data_folder=prepared.data_folder,
         progress=None if progress is None else lambda done: progress("confirm", f"{done} runs"),
     )
     report = apply_selection(prepared.checked(confirming), selection or Selection())

@@ -95,7 +95,7 @@ def joint_findings(
     else:
         suspects = _suspects(joint, analysis, lines_of(known))
         must_run = bool(suspects) or _is_partial(joint, analysis)
-        outcome.notes.append(_coverage(joint, analysis, suspects, program.traced.sizes))
+        outcome.notes.append(_coverage(joint, analysis, suspects, program.traced.model.default_sizes))
     seen: dict[Line, Point] = {}
     if sampling is not None and must_run:
         seen = _failing_lines(program, declared, sampling, outcome)
