@@ -50,6 +50,9 @@ BUDGETS = {
     "torch corpus": 240,
     "training phase": 60,
     "fix programs": 90,
+    "shape oracles": 400,
+    "language server": 60,
+    "shapes": 300,
 }
 
 # Tests leave nothing behind in the user's cache.

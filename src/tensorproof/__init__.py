@@ -26,13 +26,26 @@ if TYPE_CHECKING:
     from tensorproof.observe.watching import watch
     from tensorproof.preparing import ScanOptions
     from tensorproof.repair.fixing import Fixed
+    from tensorproof.shapes.problems import Context, Values
 
     #: What can be checked: a file or `module.py:name`, an ONNX model, a module or function of PyTorch.
     Model: TypeAlias = str | Path | onnx.ModelProto | torch.nn.Module | Callable[..., Any]
 
 __version__ = "0.1.0"
 
-__all__ = ["Finding", "Report", "Verdict", "__version__", "check", "find_system_tests", "find_witnesses", "fix", "plan", "watch"]
+__all__ = [
+    "Finding",
+    "Report",
+    "Verdict",
+    "__version__",
+    "check",
+    "check_shapes",
+    "find_system_tests",
+    "find_witnesses",
+    "fix",
+    "plan",
+    "watch",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -180,6 +193,28 @@ def find_system_tests(
         progress=progress,
         search_progress=search_progress,
     )
+
+
+def check_shapes(
+    paths: str | Path | Sequence[str | Path],
+    *,
+    context: Context = "full",
+    values: Values = "full",
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> Report:
+    """Check Python source for tensor-shape defects: a file, a notebook, a folder, or several of them. Nothing is run.
+
+    `context` says how calls are told apart, `values` what is kept where paths meet; `select` and `ignore` are codes of rules, as
+    on the command line. A file that cannot be read or parsed is one of the report's `errors`; the others are analysed.
+    """
+    from tensorproof.report.selection import apply_selection, parse_selection
+    from tensorproof.shapes.problems import ShapeOptions
+    from tensorproof.shapes.reporting import check_sources
+
+    selection = parse_selection(select, ignore)
+    listed = [paths] if isinstance(paths, str | Path) else paths
+    return apply_selection(check_sources(listed, ShapeOptions(context=context, values=values)).report, selection)
 
 
 def fix(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tensorproof.assumptions import Domain, domain_from_json
 from tensorproof.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from tensorproof.assumptions import Domain
 
 FAIL_ON = ("confirmed", "possible", "incomplete", "never")
 
@@ -36,7 +37,7 @@ _KEYS = {
 class Configuration:
     """Settings of a project. `ignore` may name nodes: `NUM101[/decoder/*]`."""
 
-    ranges: Mapping[str, Domain] = field(default_factory=dict[str, Domain])
+    ranges: Mapping[str, Domain] = field(default_factory=dict[str, "Domain"])
     dims: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     weights: str | None = None
     target: str | None = None
@@ -66,6 +67,8 @@ def find_configuration(start: Path) -> Configuration:
 
 def read_configuration(path: Path) -> Configuration | None:
     """The settings of one file; None if it has none."""
+    import tomllib  # a command without a file to read does not need it
+
     try:
         content = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -92,7 +95,7 @@ def _from_table(table: Mapping[str, Any], path: Path) -> Configuration:
     if fail_on is not None and fail_on not in FAIL_ON:
         raise ConfigurationError(f"{where} fail-on must be one of {', '.join(FAIL_ON)}")
     return Configuration(
-        ranges={str(k): domain_from_json(v, f"{where} ranges.{k}") for k, v in table.get("ranges", {}).items()},
+        ranges=_ranges(table.get("ranges", {}), where),
         dims={str(k): _dimension(v, f"{where} dims.{k}") for k, v in table.get("dims", {}).items()},
         weights=table.get("weights"),
         target=table.get("target"),
@@ -108,6 +111,15 @@ def _from_table(table: Mapping[str, Any], path: Path) -> Configuration:
         baseline=table.get("baseline"),
         seed=table.get("seed"),
     )
+
+
+def _ranges(table: Mapping[str, Any], where: str) -> dict[str, Domain]:
+    if not table:
+        return {}
+    # NumPy comes with it: a project without ranges does not pay for it.
+    from tensorproof.assumptions import domain_from_json
+
+    return {str(name): domain_from_json(value, f"{where} ranges.{name}") for name, value in table.items()}
 
 
 def _dimension(value: Any, what: str) -> tuple[int, int]:

@@ -14,6 +14,16 @@ class ModelError(TensorproofError):
     """The model file cannot be read or is not a valid model."""
 
 
+class SourceError(TensorproofError):
+    """A source file cannot be read, or is not Python: `what` is wrong with it, at `line` if one line is at fault."""
+
+    def __init__(self, path: str, what: str, line: int | None = None) -> None:
+        super().__init__(f"{path}: {what}" if line is None else f"{path}:{line}: {what}")
+        self.path = path
+        self.what = what
+        self.line = line
+
+
 class AssumptionError(TensorproofError):
     """A declared range, dimension or sample does not fit the model."""
 

@@ -13,9 +13,14 @@ SCHEMA_VERSION = 1
 
 
 class Verdict(StrEnum):
-    """How sure a finding is. `confirmed` means that a real runtime was run and the node failed."""
+    """How sure a finding is.
+
+    `confirmed` means that a real runtime was run and the node failed; `certain` that nothing was run, and that every run which
+    reaches the place fails.
+    """
 
     CONFIRMED = "confirmed"
+    CERTAIN = "certain"
     POSSIBLE = "possible"
 
 
@@ -25,13 +30,57 @@ Reaches = Literal["output", "loss", "gradient", "nowhere"]
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The user's own line. `file` is what the model claims, not a path that was opened."""
+    """The user's own line. Of a model, `file` is what the model claims, not a path that was opened.
+
+    Lines and columns count from 1, columns in characters; `end_column` is the first one that no longer belongs to the place.
+    """
 
     file: str | None = None
     line: int | None = None
     module: str | None = None
-    #: Counted from 1; None where it is not known.
+    #: None where it is not known.
     column: int | None = None
+    end_line: int | None = None
+    end_column: int | None = None
+    #: The cell of a notebook, counted from 1 over cells of all kinds; lines are those of the cell then.
+    cell: int | None = None
+    #: The line itself, where the source was read.
+    text: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "end_line": self.end_line,
+            "end_column": self.end_column,
+            "cell": self.cell,
+            "module": self.module,
+            "text": self.text,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedLocation:
+    """Another place that belongs to a finding, and what happens there."""
+
+    location: Location
+    message: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"location": self.location.to_json(), "message": self.message}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEdit:
+    """A change of the source that mends a finding: `text` takes the place of what stands at the location."""
+
+    title: str
+    location: Location
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"title": self.title, "location": self.location.to_json(), "text": self.text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +103,22 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One node that can produce NaN or infinity.
+    """One node of a model that can produce NaN or infinity, or one place of a source file that is wrong.
 
     `low` and `high` bound the operand (or the result, for overflow) as the analysis proves it; `reached` is the worst that
     real runs came to; `limit` is the end of the format or of the operator's domain that it is measured against.
+
+    A finding in source has none of these. Its `node` is the text of its line and its `op` the function that is called there;
+    `occurrence` tells it apart from findings of the same rule and function on lines of the same text, counted from 1. `edits`
+    are alternatives.
     """
 
     rule: Rule
     node: str
     op: str
     operand: str
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     message: str
     target: str
     format: str
@@ -79,6 +132,25 @@ class Finding:
     trail: tuple[TrailStep, ...] = ()
     witness: Witness | None = None
     fix: dict[str, Any] | None = None
+    related: tuple[RelatedLocation, ...] = ()
+    edits: tuple[SourceEdit, ...] = ()
+    occurrence: int = 1
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The range of the operand. Only for a finding in a model."""
+        assert self.low is not None and self.high is not None, "a finding in source has no range"
+        return self.low, self.high
+
+    @property
+    def is_source(self) -> bool:
+        """Whether it was found in source, not in a model."""
+        return self.low is None
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it is a defect beyond doubt: seen in a real run, or true of every run."""
+        return self.verdict is not Verdict.POSSIBLE
 
     @property
     def is_note(self) -> bool:
@@ -88,11 +160,12 @@ class Finding:
     @property
     def identity(self) -> str:
         """What a baseline recognises the finding by: rule, operator and node, not ranges or lines, which drift."""
-        return f"{self.rule.code}:{self.op}:{self.node}"
+        again = "" if self.occurrence == 1 else f":{self.occurrence}"
+        return f"{self.rule.code}:{self.op}:{self.node}{again}"
 
     def closeness(self) -> float:
         """How near real runs came to the limit, from 0 (far) to 1 (there): what findings are ranked by."""
-        if self.verdict is Verdict.CONFIRMED:
+        if self.is_sure:
             return 1.0
         if self.reached is None or self.limit is None:
             return 0.0
@@ -105,14 +178,6 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """The finding as in the JSON contract; numbers that JSON cannot hold become null or text."""
-        location = None
-        if self.location is not None:
-            location = {
-                "file": self.location.file,
-                "line": self.location.line,
-                "column": self.location.column,
-                "module": self.location.module,
-            }
         return {
             "rule": self.rule.code,
             "name": self.rule.name,
@@ -127,13 +192,15 @@ class Finding:
             "reaches": self.reaches,
             "consequence_of": list(self.consequence_of),
             "operand": self.operand,
-            "range": [number(self.low), number(self.high)],
+            "range": None if self.low is None else [number(self.low), number(self.high)],
             "reached": None if self.reached is None else [number(v) for v in self.reached],
-            "location": location,
+            "location": None if self.location is None else self.location.to_json(),
+            "related": [related.to_json() for related in self.related],
             "trail": [{"value": step.value, "op": step.op, "range": [number(step.low), number(step.high)]} for step in self.trail],
             "witness": None if self.witness is None else self.witness.arrays,
             "replay": None if self.witness is None else self.witness.script,
             "fix": self.fix,
+            "edits": [edit.to_json() for edit in self.edits],
             "message": self.message,
         }
 
@@ -158,7 +225,11 @@ class Unanalysed:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of the model the verdicts cover. `checkable` nodes are those that can fail at all."""
+    """How much of the model the verdicts cover. `checkable` nodes are those that can fail at all.
+
+    Of source, nodes are the tensors that it creates, and `checked` are those of them whose shape is fully known; what is not
+    analysed are functions that no rule knows.
+    """
 
     nodes: int
     checkable: int
@@ -173,7 +244,11 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of one check: findings, proofs, coverage, and the assumptions under which they hold."""
+    """The result of one check: findings, proofs, coverage, and the assumptions under which they hold.
+
+    `model` is what was checked, as the user named it. A report on source has `files`, in the order in which they were analysed,
+    and `errors`, one line for each file that could not be.
+    """
 
     model: str
     target: str
@@ -187,6 +262,12 @@ class Report:
     #: The nodes that the first pass alarmed on and a refinement proved, with the step that did.
     proven_by: dict[str, str] = field(default_factory=dict[str, str])
     suppressed: int = 0
+    files: tuple[str, ...] | None = None
+    errors: tuple[str, ...] = ()
+
+    @property
+    def is_source(self) -> bool:
+        return self.files is not None
 
     @property
     def confirmed(self) -> tuple[Finding, ...]:
@@ -216,11 +297,11 @@ class Report:
         if fail_on == "never":
             return False
         serious = [f for f in self.findings if not f.is_note]
-        if any(f.verdict is Verdict.CONFIRMED for f in serious):
+        if any(f.is_sure for f in serious):
             return True
         if fail_on == "confirmed":
             return False
-        return bool(serious) or (fail_on == "incomplete" and not self.coverage.complete)
+        return bool(serious) or (fail_on == "incomplete" and not (self.coverage.complete and not self.errors))
 
     def to_json(self) -> dict[str, Any]:
         """The contract for machines: keys may be added, never renamed, within one schema version."""
@@ -243,5 +324,7 @@ class Report:
             "proven_by": dict(self.proven_by),
             "findings": [finding.to_json() for finding in self.findings],
             "suppressed": self.suppressed,
+            "files": None if self.files is None else list(self.files),
+            "errors": list(self.errors),
             "time": self.times,
         }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tensorproof.cli.output import guarded
 from tensorproof.errors import TensorproofError
 
 if TYPE_CHECKING:
@@ -308,6 +308,17 @@ def plan(
     raise typer.Exit(run_plan(options))
 
 
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
+    help="Report tensor-shape defects in Python source (PyTorch, Keras, TensorFlow, JAX, NumPy); nothing is run.",
+)
+def shapes(context: typer.Context) -> None:
+    """Hand all arguments to the command's own parser: see `tensorproof.cli.shapes`."""
+    from tensorproof.cli.shapes import run_shapes
+
+    raise typer.Exit(run_shapes(context.args))
+
+
 @app.command()
 def explain(
     code: Annotated[str, typer.Argument(help="A rule's code or name; `all` lists them.", show_default=False)],
@@ -321,6 +332,18 @@ def explain(
             print(f"{rule.code}  {rule.name:34} {rule.summary}")
     else:
         print(render_rule(find_rule(code)))
+
+
+@app.command()
+def lsp() -> None:
+    """Serve an editor: shape defects, shapes and quick fixes while you type (Language Server Protocol)."""
+    try:
+        from tensorproof.language_server.server import serve
+    except ModuleNotFoundError as error:
+        if error.name in ("pygls", "lsprotocol"):
+            raise TensorproofError("the language server needs an extra: pip install 'tensorproof[lsp]'") from None
+        raise
+    raise typer.Exit(serve())
 
 
 @app.command()
@@ -380,28 +403,12 @@ def _split(options: list[str] | None) -> tuple[str, ...]:
 
 def run(arguments: list[str]) -> int:
     """Run the command line and give its exit code; errors are one line on standard error."""
-    try:
-        result = app(arguments, prog_name="tensorproof", standalone_mode=False)
+
+    def command() -> int:
+        try:
+            result = app(arguments, prog_name="tensorproof", standalone_mode=False)
+        except typer.Exit as exit_request:
+            return exit_request.exit_code
         return result if isinstance(result, int) else 0
-    except typer.Exit as exit_request:
-        return exit_request.exit_code
-    except TensorproofError as error:
-        return _fail(str(error))
-    except KeyboardInterrupt:
-        return _fail("interrupted")
-    except BrokenPipeError:
-        return 2
-    except Exception as error:
-        # The errors of the option parser know how to say what is wrong; its classes are not part of typer's interface.
-        describe = getattr(error, "format_message", None)
-        if describe is not None:
-            return _fail(str(describe()))
-        if _debug or "--debug" in arguments:
-            raise
-        return _fail(f"internal error: {type(error).__name__}: {error}; run with --debug for the traceback")
 
-
-def _fail(message: str) -> int:
-    line = " ".join(message.split())
-    print(f"tensorproof: {''.join(c if c.isprintable() else ascii(c)[1:-1] for c in line)}", file=sys.stderr)
-    return 2
+    return guarded(command, debug=_debug or "--debug" in arguments)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -11,14 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tensorproof import check
+from tensorproof.cli.output import policy, put_out
 from tensorproof.cli.progress import shown_progress
 from tensorproof.cli.scanning import ScanArguments
-from tensorproof.configuration import FAIL_ON, Configuration, find_configuration
-from tensorproof.errors import ConfigurationError
-from tensorproof.files import write_text
+from tensorproof.configuration import Configuration, find_configuration
 from tensorproof.findings import Report
 from tensorproof.ranges.costs import collecting
-from tensorproof.report import find_format, terminal
+from tensorproof.report import find_format
 from tensorproof.report.baseline import Baseline, apply_baseline, read_baseline, stale_entries, write_baseline
 from tensorproof.report.selection import apply_selection, parse_selection
 from tensorproof.report.statistics import statistics_text
@@ -72,29 +69,6 @@ def run_check(options: CheckOptions) -> int:
         reports = [apply_baseline(report, baseline) for report in reports]
     put_out(reports, options.format, options.output, options.source_root)
     return 1 if any(report.fails(fail_on) for report in reports) else 0
-
-
-def policy(fail_on: str | None, configuration: Configuration) -> str:
-    """What the exit code follows: the option, the configuration, or what is confirmed."""
-    chosen = fail_on or configuration.fail_on or "confirmed"
-    if chosen not in FAIL_ON:
-        raise ConfigurationError(f"--fail-on {chosen!r}: write {', '.join(FAIL_ON)}")
-    return chosen
-
-
-def put_out(reports: list[Report], format: str, output: Path | None, source_root: Path | None) -> None:
-    """Write the report where it belongs; the terminal's own gets its width and colour where somebody looks."""
-    if format == "terminal" and output is None and sys.stdout.isatty():
-        width, colour = min(shutil.get_terminal_size().columns, 120), "NO_COLOR" not in os.environ
-        text = terminal.render(reports, source_root=source_root, width=width, colour=colour)
-    else:
-        text = find_format(format)(reports, source_root=source_root)
-    text = text if text.endswith("\n") else text + "\n"
-    if output is not None:
-        write_text(output, text)
-    else:
-        sys.stdout.write(text)
-        sys.stdout.flush()
 
 
 def _check_one(

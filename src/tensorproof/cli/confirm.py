@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from tensorproof import find_system_tests, find_witnesses
-from tensorproof.cli.check import policy, put_out
+from tensorproof.cli.output import policy, put_out
 from tensorproof.cli.progress import shown_search
 from tensorproof.cli.scanning import ScanArguments
 from tensorproof.configuration import Configuration, find_configuration

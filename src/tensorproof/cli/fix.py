@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorproof import fix
-from tensorproof.cli.check import policy, put_out
+from tensorproof.cli.output import policy, put_out
 from tensorproof.cli.progress import shown_repairs
 from tensorproof.cli.scanning import ScanArguments
 from tensorproof.configuration import Configuration, find_configuration

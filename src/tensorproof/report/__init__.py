@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, cast
 
 from tensorproof.errors import ConfigurationError
 from tensorproof.findings import Report
-from tensorproof.report import github, json_report, junit, sarif, terminal
 
 
 class Render(Protocol):
@@ -22,20 +22,14 @@ class Render(Protocol):
     def __call__(self, reports: Sequence[Report], *, source_root: Path | None = None) -> str: ...
 
 
-FORMATS: Mapping[str, Render] = MappingProxyType(
-    {
-        "terminal": terminal.render,
-        "json": json_report.render,
-        "sarif": sarif.render,
-        "github": github.render,
-        "junit": junit.render,
-    }
+#: The module of each format, by the name that users know. It is imported when it is first asked for.
+FORMATS: Mapping[str, str] = MappingProxyType(
+    {"terminal": "terminal", "json": "json_report", "sarif": "sarif", "github": "github", "junit": "junit"}
 )
 
 
 def find_format(name: str) -> Render:
     """The render function of the format with that name."""
-    try:
-        return FORMATS[name]
-    except KeyError:
-        raise ConfigurationError(f"unknown format {name!r}; known are {', '.join(FORMATS)}") from None
+    if name not in FORMATS:
+        raise ConfigurationError(f"unknown format {name!r}; known are {', '.join(FORMATS)}")
+    return cast("Render", importlib.import_module(f"{__name__}.{FORMATS[name]}").render)

@@ -1,7 +1,8 @@
 """Baselines: findings that are known and accepted, so that only new ones fail a build.
 
 An entry recognises a finding by `Finding.identity` and by the file name of its model: nodes of two models often have
-the same name. Folders do not count, so that a baseline holds wherever the model is checked from.
+the same name. Folders do not count, so that a baseline holds wherever the model is checked from. They do for source, where
+many files have the same name: there a path is relative to the folder that the check was started in.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def stale_entries(reports: Sequence[Report], baseline: Baseline) -> tuple[Entry,
 
     An entry is not stale where the run could not have found it: its model was not checked, or its node not analysed.
     """
-    models = {_model(report) for report in reports}
+    models = {model for report in reports for model in _models(report)}
     found = {_entry(report, finding).key for report in reports for finding in report.findings}
     unknown = {(_model(report), _text(node.node)) for report in reports for node in report.coverage.not_analysed}
     return tuple(
@@ -98,7 +99,14 @@ def stale_entries(reports: Sequence[Report], baseline: Baseline) -> tuple[Entry,
 
 
 def _entry(report: Report, finding: Finding) -> Entry:
-    return Entry(_model(report), _text(finding.identity), finding.rule.code, _text(finding.node))
+    file = finding.location.file if report.is_source and finding.location is not None else None
+    model = _model(report) if file is None else _text(file.replace("\\", "/"))
+    return Entry(model, _text(finding.identity), finding.rule.code, _text(finding.node))
+
+
+def _models(report: Report) -> list[str]:
+    """What was checked, as entries name it."""
+    return [_model(report)] if report.files is None else [_text(file.replace("\\", "/")) for file in report.files]
 
 
 def _model(report: Report) -> str:

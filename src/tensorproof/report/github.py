@@ -9,17 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tensorproof.findings import Finding, Report, Verdict
+from tensorproof.findings import Finding, Location, Report
 from tensorproof.report.plain_text import count, interval, name, names, one_line
 from tensorproof.report.ranking import ranked, tally
 from tensorproof.report.source_lines import SourceTree
+from tensorproof.report.source_terminal import level, place, totals
 
 
 def render(reports: Sequence[Report], *, source_root: Path | None = None) -> str:
-    """One command per finding, at its source line or else at the model file; one notice per model with its coverage."""
+    """One command per finding, at its source line or else at the model file; one notice per model with its coverage.
+
+    Of source, the notice has the totals, and each file that could not be analysed is an error.
+    """
     sources = SourceTree(source_root)
     lines: list[str] = []
     for report in reports:
+        if report.is_source:
+            lines.extend(_source_finding(finding, sources) for finding in report.findings)
+            lines.extend(command("error", {"title": "tensorproof"}, error) for error in report.errors)
+            lines.append(command("notice", {"title": "tensorproof"}, totals(report)))
+            continue
         lines.extend(_finding(finding, report, sources) for finding in ranked(report.findings))
         lines.append(_summary(report, sources))
     return "".join(f"{line}\n" for line in lines)
@@ -35,7 +44,7 @@ def _finding(finding: Finding, report: Report, sources: SourceTree) -> str:
     if finding.is_note:
         kind = "notice"
     else:
-        kind = "error" if finding.verdict is Verdict.CONFIRMED else "warning"
+        kind = "error" if finding.is_sure else "warning"
     properties: dict[str, str] = {}
     found = sources.line(finding.location)
     if found is not None:
@@ -53,6 +62,26 @@ def _finding(finding: Finding, report: Report, sources: SourceTree) -> str:
     if finding.witness is not None:
         parts.append(f"replay with python {finding.witness.script}")
     return command(kind, properties, "; ".join(parts))
+
+
+def _source_finding(finding: Finding, sources: SourceTree) -> str:
+    """At its line; in a notebook, whose lines GitHub does not know, at the file, with the cell in the message."""
+    location = finding.location or Location()
+    properties = {"file": sources.model_file(location.file or "")}
+    message = finding.message
+    if location.cell is None:
+        ends = {"endLine": location.end_line, "col": location.column, "endColumn": location.end_column}
+        if location.end_line != location.line:
+            # Columns hold for one line alone.
+            ends = {"endLine": location.end_line}
+        properties |= {"line": str(location.line)} | {key: str(value) for key, value in ends.items() if value is not None}
+    else:
+        message = f"{place(location)}: {message}"
+    properties["title"] = f"{finding.rule.code} {finding.rule.name}"
+    parts = [message]
+    parts += [f"{place(related.location)}: {related.message}" for related in finding.related]
+    parts += [f"help: {edit.title}" for edit in finding.edits]
+    return command(level(finding), properties, "; ".join(parts))
 
 
 def _summary(report: Report, sources: SourceTree) -> str:

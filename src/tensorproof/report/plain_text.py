@@ -7,6 +7,7 @@ server must not obey them. Everything a report shows goes through `one_line`.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 
 #: Longer names are cut in the middle where people read them; formats for machines keep them whole.
@@ -16,6 +17,8 @@ _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 #: GitHub's runner obeys `##[command]` anywhere in a line of output (actions/runner, ActionCommand.TryParse).
 _RUNNER_COMMAND = "##["
+#: It obeys a line that begins with `::`, too, white space before it or not.
+_COMMAND_AT_START = re.compile(r"^([ \t]*):(?=:)", re.MULTILINE)
 
 
 def one_line(text: str, longest: int | None = None) -> str:
@@ -27,6 +30,11 @@ def one_line(text: str, longest: int | None = None) -> str:
         head = longest // 2 - 3
         text = f"{text[:head]} ... {text[len(text) - (longest - head - 5) :]}"
     return text
+
+
+def without_commands(text: str) -> str:
+    """Several lines, none of which begins as a command of a build server."""
+    return _COMMAND_AT_START.sub(r"\1\\x3a", text)
 
 
 def name(text: str) -> str:

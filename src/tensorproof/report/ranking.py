@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tensorproof.findings import Finding, Report, Verdict
+from tensorproof.findings import Finding, Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,11 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=_rank)
 
 
+def in_order(report: Report) -> list[Finding]:
+    """The findings of a model by rank; those of source as they stand in it, one file after the other."""
+    return list(report.findings) if report.is_source else ranked(report.findings)
+
+
 def families(report: Report) -> list[Family]:
     """Roots in rank order, each with its consequences; one that follows from several roots stands below the first."""
     roots = ranked(report.roots())
@@ -58,7 +63,7 @@ def tally(findings: Iterable[Finding]) -> Tally:
     for finding in findings:
         if finding.is_note:
             notes += 1
-        elif finding.verdict is Verdict.CONFIRMED:
+        elif finding.is_sure:
             confirmed += 1
         else:
             possible += 1
@@ -72,5 +77,4 @@ def closeness(finding: Finding) -> float:
 
 
 def _rank(finding: Finding) -> tuple[bool, bool, float, str, str, str]:
-    possible = finding.verdict is not Verdict.CONFIRMED
-    return finding.is_note, possible, -closeness(finding), finding.rule.code, finding.node, finding.operand
+    return finding.is_note, not finding.is_sure, -closeness(finding), finding.rule.code, finding.node, finding.operand

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tensorproof.findings import Finding, Report, Verdict, number
+from tensorproof.findings import Finding, Location, Report, SourceEdit, number
 from tensorproof.report.json_report import dumps
 from tensorproof.report.plain_text import count, interval, names, one_line
-from tensorproof.report.ranking import closeness, ranked
+from tensorproof.report.ranking import closeness, in_order
 from tensorproof.report.source_lines import SourceTree
 from tensorproof.report.terminal import not_analysed
 from tensorproof.rules import all_rules
@@ -41,9 +41,14 @@ def render(reports: Sequence[Report], *, source_root: Path | None = None) -> str
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {URI_BASE: {"description": {"text": "The folder of the checked program."}}},
-        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": _notifications(reports)}],
-        "artifacts": [{"location": _model_location(report, sources), "roles": ["analysisTarget"]} for report in _by_model(reports)],
-        "results": [_result(finding, report, sources, index) for report in reports for finding in ranked(report.findings)],
+        "invocations": [
+            {
+                "executionSuccessful": not any(report.errors for report in reports),
+                "toolExecutionNotifications": _notifications(reports),
+            }
+        ],
+        "artifacts": [{"location": _file_location(file, sources), "roles": ["analysisTarget"]} for file in _checked(reports)],
+        "results": [_result(finding, report, sources, index) for report in reports for finding in in_order(report)],
     }
     return dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
@@ -86,12 +91,15 @@ def _notifications(reports: Sequence[Report]) -> list[Object]:
     """What was not analysed, so that an empty list of results is not mistaken for a proof."""
     found: list[Object] = []
     for report in reports:
+        noun = "function" if report.is_source else "node"
         told = [
-            f"{count(len(nodes), 'node')} not analysed ({reason}): {names(nodes)}"
+            f"{count(len(nodes), noun)} not analysed ({reason}): {names(nodes)}"
             for reason, nodes in not_analysed(report.coverage.not_analysed)
         ]
         for text in (*told, *report.coverage.remarks):
             found.append({"level": "warning", "message": {"text": message_text(f"{report.model}: {text}")}})
+        for error in report.errors:
+            found.append({"level": "error", "message": {"text": message_text(error)}})
     return found
 
 
@@ -114,6 +122,14 @@ def _result(finding: Finding, report: Report, sources: SourceTree, index: Mappin
         "rank": round(100.0 * closeness(finding), 1),
         "properties": _properties(finding),
     }
+    if finding.related:
+        result["relatedLocations"] = [
+            {"id": number, **_source_location(related.location, sources), "message": {"text": message_text(related.message)}}
+            for number, related in enumerate(finding.related)
+        ]
+    fixes = [_fix(edit, sources) for edit in finding.edits if edit.location.cell is None]
+    if fixes:
+        result["fixes"] = fixes
     if finding.trail:
         result["codeFlows"] = [{"threadFlows": [{"locations": _flow(finding, report, sources)}]}]
     return result
@@ -122,14 +138,16 @@ def _result(finding: Finding, report: Report, sources: SourceTree, index: Mappin
 def _level(finding: Finding) -> str:
     if finding.is_note:
         return "note"
-    return "error" if finding.verdict is Verdict.CONFIRMED else "warning"
+    return "error" if finding.is_sure else "warning"
 
 
 def _location(finding: Finding, report: Report, sources: SourceTree) -> Object:
-    """The source line if there is one, else the model file; the node by its name in both cases."""
+    """The source line if there is one, else the model file; the node of a model by its name in both cases."""
+    if finding.is_source:
+        return _source_location(finding.location or Location(report.model), sources)
     found = sources.line(finding.location)
     if found is None:
-        physical: Object = {"artifactLocation": _model_location(report, sources)}
+        physical: Object = {"artifactLocation": _file_location(report.model, sources)}
     else:
         path, line = found
         region: Object = {"startLine": line}
@@ -142,8 +160,35 @@ def _location(finding: Finding, report: Report, sources: SourceTree) -> Object:
     return {"physicalLocation": physical, "logicalLocations": logical}
 
 
+def _source_location(location: Location, sources: SourceTree) -> Object:
+    """A place of a file that was read. Of a notebook's cell, whose lines are not those of the file, by name."""
+    physical: Object = {"artifactLocation": _file_location(location.file or "", sources)}
+    if location.cell is not None:
+        return {"physicalLocation": physical, "logicalLocations": [_logical(f"cell {location.cell}, line {location.line}", "cell")]}
+    if location.line is not None:
+        physical["region"] = _region(location)
+    return {"physicalLocation": physical}
+
+
+def _region(location: Location) -> Object:
+    """Lines and columns from 1; the end column is the one after the last (3.30)."""
+    ends = {
+        "startLine": location.line,
+        "startColumn": location.column,
+        "endLine": location.end_line,
+        "endColumn": location.end_column,
+    }
+    return {key: value for key, value in ends.items() if value is not None}
+
+
+def _fix(edit: SourceEdit, sources: SourceTree) -> Object:
+    replacement = {"deletedRegion": _region(edit.location), "insertedContent": {"text": edit.text}}
+    change = {"artifactLocation": _file_location(edit.location.file or "", sources), "replacements": [replacement]}
+    return {"description": {"text": message_text(edit.title)}, "artifactChanges": [change]}
+
+
 def _flow(finding: Finding, report: Report, sources: SourceTree) -> list[Object]:
-    model = {"artifactLocation": _model_location(report, sources)}
+    model = {"artifactLocation": _file_location(report.model, sources)}
     return [
         {
             "location": {
@@ -168,7 +213,7 @@ def _properties(finding: Finding) -> Object:
         "phase": finding.phase,
         "target": one_line(finding.target),
         "format": one_line(finding.format),
-        "range": [number(finding.low), number(finding.high)],
+        "range": None if finding.is_source else [number(bound) for bound in finding.bounds],
         "reached": None if finding.reached is None else [number(value) for value in finding.reached],
         "limit": number(finding.limit),
         "reaches": finding.reaches,
@@ -181,18 +226,18 @@ def _properties(finding: Finding) -> Object:
 # -- artifacts --------------------------------------------------------------------------------------------------------
 
 
-def _by_model(reports: Sequence[Report]) -> list[Report]:
-    """One report per model: `artifacts` may not hold the same one twice (3.14.15)."""
-    return list({report.model: report for report in reports}.values())
+def _checked(reports: Sequence[Report]) -> list[str]:
+    """The models and source files, each once: `artifacts` may not hold the same one twice (3.14.15)."""
+    return list(dict.fromkeys(file for r in reports for file in ((r.model,) if r.files is None else r.files)))
 
 
 def _relative_location(path: str) -> Object:
     return {"uri": quote(path, safe="/", errors="replace"), "uriBaseId": URI_BASE}
 
 
-def _model_location(report: Report, sources: SourceTree) -> Object:
-    """Relative to the source root if the file is below it, else absolute."""
-    file = sources.model_file(report.model)
+def _file_location(name: str, sources: SourceTree) -> Object:
+    """Of a model or a source file: relative to the source root if the file is below it, else absolute."""
+    file = sources.model_file(name)
     if sources.relative(file) is not None:
         return _relative_location(file)
     path = os.path.abspath(file).replace("\\", "/")

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from tensorproof.errors import ConfigurationError
 from tensorproof.findings import Finding, Report
 from tensorproof.rules import all_rules
+from tensorproof.rules.rule import Rule
 
 ALL = "ALL"
 
@@ -35,19 +36,24 @@ class Selection:
     ignore: tuple[Selector, ...] = ()
 
     def shows(self, finding: Finding, *, weights_fixed: bool = True) -> bool:
-        """Whether the user wants it: the longer prefix wins (`NUM203` over `NUM2`), and an ignore over its equal."""
+        """Whether the user wants it: its rule, and not ignored at its node."""
         code = finding.rule.code
-        if any(s.nodes is not None and s.covers(code) and fnmatchcase(finding.node, s.nodes) for s in self.ignore):
+        if any(s.nodes is not None and s.covers(code) and fnmatchcase(_subject(finding), s.nodes) for s in self.ignore):
             return False
-        default = -1 if finding.rule.linear and not weights_fixed else 0
-        chosen = _longest(self.select, code) if self.select else default
-        return chosen > _longest((s for s in self.ignore if s.nodes is None), code)
+        return self.shows_rule(finding.rule, weights_fixed=weights_fixed)
+
+    def shows_rule(self, rule: Rule, *, weights_fixed: bool = True) -> bool:
+        """Whether the user wants the rule: the longer prefix wins (`NUM203` over `NUM2`), and an ignore over its equal."""
+        default = -1 if rule.linear and not weights_fixed else 0
+        chosen = _longest(self.select, rule.code) if self.select else default
+        return chosen > _longest((s for s in self.ignore if s.nodes is None), rule.code)
 
 
 def parse_selection(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> Selection:
     """A selection from options or configuration: codes, prefixes of codes or ALL, in each text one or several.
 
-    An ignore may be limited to nodes: `NUM101[/decoder/*]`, with the patterns of `fnmatch`.
+    An ignore may be limited to nodes, `NUM101[/decoder/*]`, or, in source, to files, `SHP201[legacy/*]`, with the patterns of
+    `fnmatch`.
     """
     selectors = tuple(selector for text in select for selector in _parse("select", text))
     for selector in selectors:
@@ -67,6 +73,12 @@ def apply_selection(report: Report, selection: Selection) -> Report:
     gone = roots - {finding.node for finding in shown if not finding.consequence_of}
     kept = tuple(f for f in shown if not f.consequence_of or not gone.issuperset(f.consequence_of))
     return report.with_findings(kept, suppressed=len(report.findings) - len(kept))
+
+
+def _subject(finding: Finding) -> str:
+    """What the pattern of an ignore is compared with: the node; the file of a finding in source."""
+    file = finding.location.file if finding.is_source and finding.location is not None else None
+    return finding.node if file is None else file
 
 
 def _longest(selectors: Iterable[Selector], code: str) -> int:

@@ -46,8 +46,8 @@ class SourceTree:
         return None if path == "." else path
 
     def line(self, location: Location | None) -> tuple[str, int] | None:
-        """The relative path and line of a location, if it has both."""
-        if location is None or location.line is None or location.line < 1:
+        """The relative path and line of a location, if it has both. Lines of a notebook's cell are no lines of its file."""
+        if location is None or location.line is None or location.line < 1 or location.cell is not None:
             return None
         path = self.relative(location.file)
         return None if path is None else (path, location.line)

@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 import io
-import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tensorproof.findings import Finding, Report, Unanalysed, Verdict
-from tensorproof.report.plain_text import count, interval, name, names, number, one_line
+from tensorproof.findings import Finding, Report, Unanalysed
+from tensorproof.report import source_terminal
+from tensorproof.report.plain_text import count, interval, name, names, number, one_line, without_commands
 from tensorproof.report.ranking import Family, families, tally
 from tensorproof.report.source_lines import SourceTree
 
@@ -31,8 +31,6 @@ TRAIL_SHOWN = 5
 
 _LABEL_WIDTH = 10
 _STYLES = {"confirmed": "bold red", "possible": "yellow", "note": "dim"}
-#: GitHub's runner obeys a line that begins with `::`, white space before it or not.
-_COMMAND_AT_START = re.compile(r"^([ \t]*):(?=:)", re.MULTILINE)
 
 
 def render(
@@ -42,7 +40,12 @@ def render(
     width: int = WIDTH,
     colour: bool = False,
 ) -> str:
-    """Each model with its findings, assumptions and coverage; for several models, a last line that adds them up."""
+    """Each model with its findings, assumptions and coverage; for several models, a last line that adds them up.
+
+    Findings in source are shown in the compact way that linters have.
+    """
+    if reports and all(report.is_source for report in reports):
+        return "".join(source_terminal.render(report, width=width, colour=colour) for report in reports)
     sources = SourceTree(source_root)
     page = Page(width, colour)
     for report in reports:
@@ -93,7 +96,7 @@ class Page:
     def text(self) -> str:
         """Everything so far, without trailing blank lines and without lines that a build server would obey."""
         lines = [line.rstrip() for line in self._file.getvalue().split("\n")]
-        return _COMMAND_AT_START.sub(r"\1\\x3a", "\n".join(lines).rstrip("\n") + "\n")
+        return without_commands("\n".join(lines).rstrip("\n") + "\n")
 
     def _wrap(self, text: Text, first: str, rest: str) -> None:
         from rich.text import Text
@@ -151,7 +154,7 @@ def _root(page: Page, finding: Finding, sources: SourceTree) -> None:
     page.field("node", f"{name(finding.op)} {name(finding.node)}{phase}")
     _source(page, finding, sources)
     form = f" ({one_line(finding.format)})" if finding.format else ""
-    page.field("operand", f"{name(finding.operand)} in {interval(finding.low, finding.high)}{form}")
+    page.field("operand", f"{name(finding.operand)} in {interval(*finding.bounds)}{form}")
     page.field("bracket", bracket(finding))
     if finding.reaches is not None:
         page.field("reaches", finding.reaches)
@@ -185,7 +188,7 @@ def bracket(finding: Finding) -> str:
     """What real runs came to, what the analysis bounds it by, and the limit between fine and failed."""
     reached = "no runs" if finding.reached is None else f"reached {interval(*finding.reached)}"
     limit = "" if finding.limit is None else f", limit {number(finding.limit)}"
-    return f"{reached}, bound {interval(finding.low, finding.high)}{limit}"
+    return f"{reached}, bound {interval(*finding.bounds)}{limit}"
 
 
 def trail(finding: Finding) -> str:
@@ -225,7 +228,7 @@ def _consequences(page: Page, findings: Sequence[Finding], root: str | None) -> 
 
 
 def _short(finding: Finding) -> tuple[str | tuple[str, str], ...]:
-    node = f"  {name(finding.op)} {name(finding.node)} {interval(finding.low, finding.high)}"
+    node = f"  {name(finding.op)} {name(finding.node)} {interval(*finding.bounds)}"
     return finding.rule.code, " ", _verdict(finding), node
 
 
@@ -237,7 +240,7 @@ def _verdict(finding: Finding) -> tuple[str, str]:
     verdict = str(finding.verdict)
     if finding.is_note:
         return f"{verdict} (note)", _STYLES["note"]
-    return verdict, _STYLES["confirmed" if finding.verdict is Verdict.CONFIRMED else "possible"]
+    return verdict, _STYLES["confirmed" if finding.is_sure else "possible"]
 
 
 # -- assumptions and coverage -----------------------------------------------------------------------------------------

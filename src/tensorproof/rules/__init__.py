@@ -1,4 +1,7 @@
-"""The rules: one module each, its docstring the rule's page. The table below is read off the modules themselves."""
+"""The rules: one module each, its docstring the rule's page. The tables below are read off the modules themselves.
+
+Rules about models stand in this package; those about Python source in its sub-packages `shapes` and `source`.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,25 @@ from tensorproof.rules.rule import Rule
 @cache
 def all_rules() -> Mapping[str, Rule]:
     """Every rule by its code, in the order of the codes."""
-    found: dict[str, Rule] = {}
-    for module_info in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{module_info.name}")
-        for item in vars(module).values():
-            if isinstance(item, Rule):
-                found[item.code] = item
+    packages = [f"{__name__}.{info.name}" for info in pkgutil.iter_modules(__path__) if info.ispkg]
+    found = {code: rule for package in (__name__, *packages) for code, rule in _rules_of(package).items()}
     return MappingProxyType(dict(sorted(found.items())))
+
+
+@cache
+def model_rules() -> Mapping[str, Rule]:
+    """The rules about models alone: those that a node of a graph can break."""
+    return MappingProxyType(dict(sorted(_rules_of(__name__).items())))
+
+
+def _rules_of(package: str) -> dict[str, Rule]:
+    """The rules that the modules of one package define, those of its sub-packages left out."""
+    found: dict[str, Rule] = {}
+    for info in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        if not info.ispkg:
+            module = importlib.import_module(f"{package}.{info.name}")
+            found |= {item.code: item for item in vars(module).values() if isinstance(item, Rule)}
+    return found
 
 
 def find_rule(code: str) -> Rule:

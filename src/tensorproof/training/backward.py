@@ -189,9 +189,9 @@ def _finding(line: Line, suspect: _Suspect | None, places: Places, target: Targe
         operand, format = "", ""
     else:
         hazard = suspect.hazard
-        bounds = f"[{hazard.low:.6g}, {hazard.high:.6g}]"
-        message = f"{GRADIENT_NOT_FINITE.summary}: in its formula {hazard.operand} of {hazard.op} lies in {bounds}"
-        low, high, operand, format = hazard.low, hazard.high, hazard.operand, hazard.format
+        low, high = hazard.bounds
+        operand, format = hazard.operand, hazard.format
+        message = f"{GRADIENT_NOT_FINITE.summary}: in its formula {operand} of {hazard.op} lies in [{low:.6g}, {high:.6g}]"
     return finding_at(
         GRADIENT_NOT_FINITE,
         node,

@@ -1,0 +1,163 @@
+"""Application of rules: arguments bound, alternatives tried, failures reported once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING
+
+from tensorproof.shapes.joining import alternatives, choice
+from tensorproof.shapes.problems import Place
+from tensorproof.shapes.rule_table import Call, Mismatch, NotKnown, ShapeRule, framework_of
+from tensorproof.shapes.shape import ANY_SHAPE
+from tensorproof.shapes.values import (
+    UNKNOWN,
+    Choice,
+    History,
+    Instance,
+    ListValue,
+    NativeObject,
+    Recipe,
+    Tensor,
+    Unknown,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from tensorproof.shapes.run import Run
+
+#: Combinations of alternatives that are tried; with more of them the result is unknown.
+MOST_COMBINATIONS = 16
+
+
+def apply_rule(
+    run: Run,
+    place: Place,
+    rule: ShapeRule,
+    name: str,
+    arguments: Sequence[Value],
+    keywords: Mapping[str, Value],
+    receiver: NativeObject | Instance | None = None,
+) -> Value:
+    """The result of a rule. It is a defect only if every combination of alternatives fails."""
+    run.step()
+    combinations = _combinations(arguments, keywords)
+    if combinations is None:
+        return _fallback(rule, name)
+    results: list[Value] = []
+    failures: list[Mismatch] = []
+    for row, named in combinations:
+        try:
+            results.append(_apply_one(run, place, rule, name, row, named, receiver))
+        except Mismatch as mismatch:
+            failures.append(mismatch)
+    if failures and not results:
+        first = failures[0]
+        run.report(
+            first.rule,
+            place,
+            first.message,
+            certain=first.rule.severity == "error",
+            tensors=first.tensors,
+            related=first.related,
+            edits=first.edits,
+            operation=name,
+        )
+        return _described(place, name, first.result)
+    return choice(results)
+
+
+def _apply_one(
+    run: Run,
+    place: Place,
+    rule: ShapeRule,
+    name: str,
+    arguments: tuple[Value, ...],
+    keywords: dict[str, Value],
+    receiver: NativeObject | Instance | None,
+) -> Value:
+    binding = rule.binding
+    framework = framework_of(name)
+    run.statistics.arguments += len(arguments) + len(keywords)
+    run.statistics.imprecise_arguments += sum(isinstance(a, Unknown) for a in (*arguments, *keywords.values()))
+    try:
+        given, named = binding.bind(arguments, keywords, framework)
+        if binding.wants_call:
+            given.insert(0, Call(run, name, place, receiver))  # pyright: ignore[reportArgumentType]
+        if binding.wants_self:
+            assert receiver is not None
+            given.insert(0, _view(rule, receiver))
+        result = rule.function(*given, **named)
+    except NotKnown:
+        return _described(place, name, _fallback(rule, name))
+    except TypeError as error:
+        if not str(error).endswith(("is missing", "too many arguments")):
+            raise
+        return _fallback(rule, name)
+    result = _described(place, name, result, [value for value in given if isinstance(value, Tensor)])
+    _count(run, result)
+    return _recorded(result, Recipe(rule, name, arguments, tuple(keywords.items()), place, receiver))
+
+
+def _view(rule: ShapeRule, receiver: NativeObject | Instance) -> object:
+    from tensorproof.shapes.calls import native_class_of
+
+    cls = native_class_of(receiver)
+    assert cls is not None
+    return cls.view(receiver)
+
+
+def _count(run: Run, result: Value) -> None:
+    if isinstance(result, Tensor):
+        run.statistics.tensors += 1
+        run.statistics.imprecise_tensors += not result.shape.is_precise
+
+
+def _recorded(result: Value, recipe: Recipe) -> Value:
+    if isinstance(result, Tensor) and result.recipe is None:
+        return replace(result, recipe=recipe)
+    return result
+
+
+def _described(place: Place, name: str, result: Value, operands: Sequence[Tensor] = ()) -> Value:
+    """The result with its history: this step, behind that of the operand with the longest one."""
+    if isinstance(result, Tensor):
+        if any(result is operand for operand in operands):
+            return result
+        before = result.history
+        if before is not None and before.place == place:
+            return result
+        return replace(result, history=History(place, f"{name.removesuffix('.__call__')} gives {result}", before))
+    if isinstance(result, tuple):
+        return tuple(_described(place, name, part, operands) for part in result)
+    return result
+
+
+def _fallback(rule: ShapeRule, name: str) -> Value:
+    return Tensor(ANY_SHAPE, framework=framework_of(name), contiguous=None) if rule.binding.returns_tensor else UNKNOWN
+
+
+def _combinations(
+    arguments: Sequence[Value], keywords: Mapping[str, Value]
+) -> list[tuple[tuple[Value, ...], dict[str, Value]]] | None:
+    """All combinations of alternatives, also those inside tuples and lists; None if there are too many."""
+    rows = [_spread(value) for value in (*arguments, *keywords.values())]
+    total = 1
+    for row in rows:
+        total *= len(row)
+        if total > MOST_COMBINATIONS:
+            return None
+    count = len(arguments)
+    return [(row[:count], dict(zip(keywords, row[count:], strict=True))) for row in product(*rows)]
+
+
+def _spread(value: Value) -> list[Value]:
+    if isinstance(value, Choice):
+        return [part for option in alternatives(value) for part in _spread(option)]
+    if isinstance(value, tuple) and any(isinstance(part, Choice) for part in value):
+        spread = [alternatives(part) for part in value]
+        return list(product(*spread))[: MOST_COMBINATIONS + 1]
+    if isinstance(value, ListValue) and value.items is not None and any(isinstance(part, Choice) for part in value.items):
+        return [ListValue(row) for row in list(product(*(alternatives(part) for part in value.items)))[: MOST_COMBINATIONS + 1]]
+    return [value]

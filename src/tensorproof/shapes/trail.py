@@ -1,0 +1,76 @@
+"""`Trail`: every write to the state of the program, so that a branch can be undone, kept and joined with another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from tensorproof.shapes.values import Mutable
+
+#: A name or field that holds nothing.
+MISSING: Any = object()
+
+Location: TypeAlias = tuple[int, str]
+#: What a stretch of the run wrote: by location, the object, the field and its last value.
+Changes: TypeAlias = dict[Location, tuple[Mutable, str, Any]]
+
+
+class Trail:
+    """A log of writes. Objects are kept alive by it, so that their `serial` names them."""
+
+    def __init__(self) -> None:
+        self._log: list[tuple[Mutable, str, Any]] = []
+        #: Counts writes to objects other than frames: what a memo must not outlive.
+        self.version = 0
+
+    def mark(self) -> int:
+        return len(self._log)
+
+    def write(self, owner: Mutable, key: str, value: Any) -> None:
+        """Set a field; `MISSING` deletes it."""
+        self._log.append((owner, key, owner.slots.get(key, MISSING)))
+        _put(owner, key, value)
+
+    def changes(self, mark: int) -> Changes:
+        """What was written since the mark, with the values of now."""
+        return {
+            (owner.serial, key): (owner, key, owner.slots.get(key, MISSING)) for owner, key, _ in self._log[mark:]
+        }
+
+    def before(self, mark: int) -> Changes:
+        """The same locations with the values that they had at the mark."""
+        found: Changes = {}
+        for owner, key, old in self._log[mark:]:
+            found.setdefault((owner.serial, key), (owner, key, old))
+        return found
+
+    def undo(self, mark: int) -> Changes:
+        """Go back to the mark; what was undone can be applied again."""
+        undone = self.changes(mark)
+        while len(self._log) > mark:
+            owner, key, old = self._log.pop()
+            _put(owner, key, old)
+        return undone
+
+    def apply(self, changes: Changes) -> None:
+        for owner, key, value in changes.values():
+            self.write(owner, key, value)
+
+    def join(self, mark: int, others: Iterable[Changes], join: Callable[[Any, Any], Any]) -> None:
+        """Join the state of now with other ends of the stretch that began at the mark."""
+        for other in others:
+            start = self.before(mark)
+            for location in {**start, **other}:
+                owner, key, _ = (other.get(location) or start[location])
+                now = owner.slots.get(key, MISSING)
+                then = other[location][2] if location in other else start[location][2]
+                joined = now if then is MISSING else then if now is MISSING else join(now, then)
+                if joined is not now:
+                    self.write(owner, key, joined)
+
+
+def _put(owner: Mutable, key: str, value: Any) -> None:
+    if value is MISSING:
+        owner.slots.pop(key, None)
+    else:
+        owner.slots[key] = value

@@ -1,0 +1,124 @@
+"""Every rule of the shape analysis against the library itself: the same shape, or both refuse."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tensorproof.shapes.analysis import analyse_source
+from tensorproof.shapes.families import load_rules
+from tensorproof.shapes.rule_table import CLASSES, PROPERTIES, RULES
+from tests.shape_cases import Case, Draw, all_cases
+from tests.shape_cases.exempt import EXEMPT
+
+pytestmark = pytest.mark.area("shape oracles")
+
+#: Random expressions per name.
+RUNS = 200
+
+IMPORTS = {
+    "torch": "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n",
+    "numpy": "import numpy as np\n",
+    "jax": "import jax\nimport jax.numpy as jnp\n",
+    "tf": "import tensorflow as tf\n",
+    "keras": "import keras\n",
+}
+
+
+@cache
+def _namespace(library: str) -> Mapping[str, Any]:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+    namespace: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(IMPORTS[library], namespace)
+    return namespace
+
+
+def _shape_of(value: Any) -> str:
+    if isinstance(value, list | tuple) and not hasattr(value, "numel"):
+        return "(" + ", ".join(_shape_of(part) for part in value) + ")"
+    if hasattr(value, "shape"):
+        return "[" + ", ".join(str(int(size)) for size in value.shape) + "]"
+    return type(value).__name__ if not isinstance(value, int) else str(value)
+
+
+def _real(library: str, setup: str, expression: str) -> str:
+    """The shape that the library computes, or `refused`."""
+    namespace = dict(_namespace(library))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(setup, namespace)
+        try:
+            if library == "jax":
+                # Abstract evaluation: the same checks without compiling each of them.
+                return _shape_of(namespace["jax"].eval_shape(lambda: eval(expression, namespace)))
+            return _shape_of(eval(expression, namespace))
+        except Exception:
+            return "refused"
+
+
+def _claims(library: str, case: Case, expressions: list[str]) -> list[str]:
+    """What the analysis says of each: the shape, or `refused`, or `unknown`."""
+    lines = [f"y{number} = {expression}" for number, expression in enumerate(expressions)]
+    # Names of the assigned values are asked for their shapes by text, so that tuples and numbers are seen, too.
+    before = IMPORTS[library] + case.setup + "\n"
+    first = before.count("\n") + 1
+    analysis, values = analyse_with_values(before + "\n".join(lines), len(lines))
+    failed = {problem.place.line - first for problem in analysis.problems if problem.certain}
+    return ["refused" if number in failed else values.get(f"y{number}", "unknown") for number in range(len(lines))]
+
+
+def analyse_with_values(text: str, count: int) -> tuple[Any, dict[str, str]]:
+    """The analysis, and what each of the names y0, y1, ... holds at the end."""
+    from tensorproof.shapes import analysis as module
+
+    analysis, frame = module.analyse_with_frame(text, "case.py")
+    return analysis, {f"y{number}": _describe(frame.slots.get(f"y{number}")) for number in range(count)}
+
+
+def _describe(value: Any) -> str:
+    from tensorproof.shapes.values import Tensor
+
+    if isinstance(value, Tensor):
+        return str(value.shape) if value.shape.is_precise else "unknown"
+    items = getattr(value, "items", None) if not isinstance(value, tuple) else value
+    if isinstance(items, tuple):
+        parts = [_describe(part) for part in items]
+        return "unknown" if "unknown" in parts else "(" + ", ".join(parts) + ")"
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else "unknown"
+
+
+load_rules()
+NAMES = sorted({*RULES, *PROPERTIES, *CLASSES})
+
+
+@pytest.mark.parametrize("name", sorted(all_cases()))
+def test_rule_agrees_with_its_library(name: str) -> None:
+    case = all_cases()[name]
+    library = name.partition(".")[0]
+    expressions = [case.generate(Draw(name, seed)) for seed in range(RUNS)]
+    claims = _claims(library, case, expressions)
+    real = [_real(library, case.setup, expression) for expression in expressions]
+    wrong = [
+        f"{expression}: {library} says {truth}, the analysis {claim}"
+        for expression, truth, claim in zip(expressions, real, claims, strict=True)
+        if claim != truth and not (case.imprecise and claim == "unknown")
+    ]
+    assert not wrong, f"{len(wrong)} of {RUNS}:\n" + "\n".join(wrong[:12])
+    assert len(set(real) - {"refused"}) > 0, "the library refused every case: the generator is wrong"
+
+
+def test_every_name_is_compared_with_its_library() -> None:
+    missing = [name for name in NAMES if name not in all_cases() and name not in EXEMPT]
+    assert not missing, f"{len(missing)} names have no random cases: {missing}; write some, or a reason in exempt.py"
+    stale = [name for name in EXEMPT if name not in NAMES or name in all_cases()]
+    assert not stale, f"exempt, but unknown or covered: {stale}"
+    unknown = [name for name in all_cases() if name not in NAMES]
+    assert not unknown, f"random cases of names that no rule has: {unknown}"
