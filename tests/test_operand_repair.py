@@ -28,7 +28,7 @@ from tensorproof.repair.operand.numbers import beyond, greatest, least, number, 
 from tensorproof.repair.operand.search import widest
 from tensorproof.repair.proposal import Case, Declined, Proposal
 from tensorproof.repair.verify import with_proto
-from tensorproof.rules import all_rules
+from tensorproof.rules import model_rules
 from tensorproof.targets import find_target
 from tests.models import model
 
@@ -358,7 +358,7 @@ def test_every_rule_has_a_guard_or_a_reason() -> None:
     guarded = {example.rule for example in EXAMPLES}
     assert guarded.isdisjoint(DECLINED)
     # No operator of ONNX has poles as the gamma function has them.
-    assert guarded | set(DECLINED) == set(all_rules()) - {"NUM117"}
+    assert guarded | set(DECLINED) == set(model_rules()) - {"NUM117"}
 
 
 def test_what_no_guard_repairs_is_declined_with_the_reason() -> None:

@@ -55,6 +55,7 @@ def test_what_is_public() -> None:
         "Verdict",
         "__version__",
         "check",
+        "check_shapes",
         "find_system_tests",
         "find_witnesses",
         "fix",

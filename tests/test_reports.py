@@ -185,7 +185,7 @@ def source_root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_name_leaves_its_place(format: str, name: str, tmp_path: Path) -> None:
     for root in (None, tmp_path):
-        text = FORMATS[format]([hostile(name), hostile(name)], source_root=root)
+        text = find_format(format)([hostile(name), hostile(name)], source_root=root)
         text.encode("utf-8")
         outside = {c for c in text if not c.isprintable()} - {"\n"}
         assert not outside, f"invisible characters {outside!r}"
@@ -198,7 +198,7 @@ def test_no_name_leaves_its_place(format: str, name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_newline_in_a_name_adds_no_line(format: str) -> None:
     def lines(name: str) -> int:
-        return len(FORMATS[format]([hostile(name)]).splitlines())
+        return len(find_format(format)([hostile(name)]).splitlines())
 
     assert lines("a\nb") == lines("a_b")
 
@@ -207,9 +207,9 @@ def test_a_newline_in_a_name_adds_no_line(format: str) -> None:
 @pytest.mark.parametrize("amount", [0, 1, 3])
 def test_any_number_of_reports(format: str, amount: int) -> None:
     reports = [replace(sample(), model=f"model{i}.onnx") for i in range(amount)]
-    text = FORMATS[format](reports)
+    text = find_format(format)(reports)
     assert all(f"model{i}.onnx" in text for i in range(amount))
-    assert text == FORMATS[format](reports)
+    assert text == find_format(format)(reports)
 
 
 def test_unknown_format() -> None:
@@ -273,7 +273,7 @@ def test_only_files_below_the_source_root_are_opened(tmp_path: Path, source_root
     for claim in claims:
         assert sources.excerpt(Location(claim, 2)) is None, claim
         report = replace(sample(), findings=(finding(location=Location(claim, 2)),))
-        for render in FORMATS.values():
+        for render in map(find_format, FORMATS):
             assert "THE SECRET" not in render([report], source_root=source_root)
     for line in (None, 0, -1, 99):
         assert sources.excerpt(Location("model.py", line)) is None

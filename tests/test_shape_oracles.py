@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tensorproof.shapes.analysis import analyse_source
 from tensorproof.shapes.families import load_rules
 from tensorproof.shapes.rule_table import CLASSES, PROPERTIES, RULES
 from tests.shape_cases import Case, Draw, all_cases

@@ -104,5 +104,7 @@ class Draw:
         """An array of zeros in the library that the name belongs to."""
         size = "(" + "".join(f"{part}, " for part in shape) + ")"
         library = self.name.partition(".")[0]
-        maker = {"torch": "torch.zeros", "numpy": "np.zeros", "tf": "tf.zeros", "jax": "jnp.zeros", "keras": "keras.ops.zeros"}[library]
+        maker = {"torch": "torch.zeros", "numpy": "np.zeros", "tf": "tf.zeros", "jax": "jnp.zeros", "keras": "keras.ops.zeros"}[
+            library
+        ]
         return f"{maker}({size})"

@@ -32,7 +32,11 @@ def put_out(reports: list[Report], format: str, output: Path | None, source_root
         text = terminal.render(reports, source_root=source_root, width=width, colour=colour)
     else:
         text = find_format(format)(reports, source_root=source_root)
-    text = text if text.endswith("\n") else text + "\n"
+    write_out(text if text.endswith("\n") else text + "\n", output)
+
+
+def write_out(text: str, output: Path | None) -> None:
+    """Write a text to a file, or else to standard output."""
     if output is not None:
         from tensorproof.files import write_text
 

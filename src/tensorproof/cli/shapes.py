@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn, cast, get_args
 
-from tensorproof.cli.output import complain, policy, put_out
+from tensorproof.cli.output import complain, policy, put_out, write_out
 from tensorproof.configuration import FAIL_ON, Configuration, find_configuration
 from tensorproof.errors import ConfigurationError
 from tensorproof.findings import Report
@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--explain-shapes", action="store_true", help="print the source with the shape after each tensor that is assigned")
     add("--stats", action="store_true", help="show how much was understood, on standard error")
     add("--format", choices=tuple(FORMATS), default="terminal", help="how the report is written (default: terminal)")
-    add("--output", type=Path, metavar="FILE", help="write the report to a file")
+    add("--output", type=Path, metavar="FILE", help="write the report (or the explained source) to a file")
     add("--select", action="append", default=[], metavar="CODES", help="only these rules, e.g. SHP1,SHP201")
     add("--ignore", action="append", default=[], metavar="CODES", help="not these rules; SHP201[legacy/*] ignores by file")
     add("--fail-on", choices=FAIL_ON, help="what makes the exit code 1 (default: confirmed, which errors are)")
@@ -70,7 +70,7 @@ def run_shapes(arguments: Sequence[str]) -> int:
     if given.stats:
         print("\n".join(line for file in checked.files for line in _statistics(file)), file=sys.stderr)
     if given.explain_shapes:
-        sys.stdout.write(explained(checked))
+        write_out(explained(checked), given.output)
     else:
         put_out([report], given.format, given.output, Path.cwd())
     if report.errors:

@@ -46,7 +46,7 @@ def _repairs(problem: Problem, snapshot: Snapshot, shown: Diagnostic) -> list[Co
 
 
 def _ignores(problem: Problem, snapshot: Snapshot, shown: Diagnostic) -> list[CodeAction]:
-    edit = ignore_edit(snapshot.source.text, problem)
+    edit = ignore_edit(snapshot.source, problem)
     change = None if edit is None else _change(edit, snapshot)
     return [] if edit is None or change is None else [CodeAction(edit.title, CodeActionKind.QuickFix, [shown], edit=change)]
 

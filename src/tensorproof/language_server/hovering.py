@@ -17,13 +17,8 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 def hover(snapshot: Snapshot, position: Position) -> Hover | None:
     """What is known of the name at a position: at its assignment, or at a use of what was last assigned above."""
     line, column = snapshot.source.line_and_column(position)
-    hints = [hint for hint in snapshot.analysis.hints if hint.place.file == snapshot.analysis.path]
-    found = [hint for hint in hints if _covers(hint, line, column)] or _of_use(snapshot, hints, line, column)
-    if not found:
-        return None
-    distinct = {hint.shape: hint for hint in found}
-    text = "\n\n---\n\n".join(_markdown(hint, snapshot, line) for hint in distinct.values())
-    return Hover(MarkupContent(MarkupKind.Markdown, text))
+    found = next((hint for hint in snapshot.hints if _covers(hint, line, column)), None) or _of_use(snapshot, line, column)
+    return None if found is None else Hover(MarkupContent(MarkupKind.Markdown, _markdown(found, snapshot, line)))
 
 
 def _covers(hint: Hint, line: int, column: int) -> bool:
@@ -31,17 +26,15 @@ def _covers(hint: Hint, line: int, column: int) -> bool:
     return (place.line, place.column) <= (line, column) <= (place.end_line, place.end_column)
 
 
-def _of_use(snapshot: Snapshot, hints: list[Hint], line: int, column: int) -> list[Hint]:
-    """The hints of the last assignment above a use of the name, in the same function."""
+def _of_use(snapshot: Snapshot, line: int, column: int) -> Hint | None:
+    """The hint of the last assignment above a use of the name, in the same function."""
     name = _name_at(snapshot.source.lines[line - 1], column)
-    named = [hint for hint in hints if hint.name == name and hint.place.end_line < line]
+    named = [hint for hint in snapshot.hints if hint.name == name and hint.place.end_line < line]
     if not named:
-        return []
+        return None
     scopes = _Scopes(snapshot.source.text)
-    scope = scopes.of(line)
-    above = [hint for hint in named if scopes.of(hint.place.line) == scope]
-    last = max((hint.place.line, hint.place.column) for hint in above) if above else None
-    return [hint for hint in above if (hint.place.line, hint.place.column) == last]
+    above = [hint for hint in named if scopes.of(hint.place.line) == scopes.of(line)]
+    return max(above, key=lambda hint: (hint.place.line, hint.place.column), default=None)
 
 
 def _name_at(content: str, column: int) -> str | None:

@@ -2,66 +2,42 @@
 
 from __future__ import annotations
 
-import io
 import re
 import tokenize
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 
+from tensorproof.language_server.positions import SourceText
 from tensorproof.shapes.problems import Edit, Place, Problem
+from tensorproof.sources.ignores import python_tokens, statement_lines
 
-_CODES = re.compile(r"#\s*tensorproof:\s*ignore\[[^\]]*(?=\])")
-_LAYOUT = frozenset({tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER})
-
-
-@dataclass(slots=True)
-class _Lines:
-    """What the lines of a text end with: a comment, the middle of a string, a backslash; and the statements they belong to."""
-
-    content: dict[int, str] = field(default_factory=dict[int, str])
-    comments: dict[int, int] = field(default_factory=dict[int, int])
-    #: Lines that no comment can be added to.
-    closed: set[int] = field(default_factory=set[int])
-    #: First and last line of the statement that a line belongs to.
-    statements: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
-
-    @staticmethod
-    def of(text: str) -> _Lines:
-        """Raises what `tokenize` raises where the text is not Python."""
-        lines = _Lines()
-        start: int | None = None
-        for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
-            first, last = token.start[0], token.end[0]
-            if token.type == tokenize.COMMENT:
-                lines.comments[first] = token.start[1]
-            if token.type == tokenize.NEWLINE:
-                lines.statements.update((row, (start or first, first)) for row in range(start or first, first + 1))
-                start = None
-            elif token.type not in _LAYOUT:
-                start = start or first
-                lines.closed.update(range(first, last))
-        for row, content in enumerate(io.StringIO(text, newline=None), 1):
-            lines.content[row] = content.rstrip("\n")
-            if lines.content[row].endswith("\\") and row not in lines.comments:
-                lines.closed.add(row)
-        return lines
+#: An ignore that names codes, up to the bracket that closes it.
+_CODES = re.compile(r"#\s*tensorproof:\s*ignore\s*\[[^\]]*(?=\])")
 
 
-def ignore_edit(text: str, problem: Problem) -> Edit | None:
+def ignore_edit(source: SourceText, problem: Problem) -> Edit | None:
     """The comment on the problem's line, or else on the first or last of its statement; None where none can have one."""
     try:
-        lines = _Lines.of(text)
+        tokens = python_tokens(source.text)
     except (tokenize.TokenError, SyntaxError):
         return None
+    comments = {token.start[0]: token.start[1] for token in tokens if token.type == tokenize.COMMENT}
+    closed = _lines_without_room(source.lines, tokens, comments)
     line = problem.place.line
-    for candidate in (line, *lines.statements.get(line, ())):
-        if candidate not in lines.closed and candidate in lines.content:
-            return _edit_of(lines, candidate, problem)
+    for candidate in (line, *statement_lines(tokens).get(line, ())):
+        if candidate not in closed:
+            return _edit_of(source.lines[candidate - 1], candidate, comments.get(candidate), problem)
     return None
 
 
-def _edit_of(lines: _Lines, line: int, problem: Problem) -> Edit:
-    content, code = lines.content[line], problem.rule.code
-    comment = lines.comments.get(line)
+def _lines_without_room(lines: Sequence[str], tokens: Iterable[tokenize.TokenInfo], comments: Iterable[int]) -> set[int]:
+    """Lines that no comment can be added to: they end inside a string, or with a backslash."""
+    commented = set(comments)
+    backslash = {row for row, line in enumerate(lines, 1) if line.endswith("\\") and row not in commented}
+    return backslash.union(*(range(token.start[0], token.end[0]) for token in tokens))
+
+
+def _edit_of(content: str, line: int, comment: int | None, problem: Problem) -> Edit:
+    code = problem.rule.code
     codes = None if comment is None else _CODES.search(content, comment)
     if codes is None:
         index, added = len(content.rstrip()), f"  # tensorproof: ignore[{code}]"

@@ -33,15 +33,14 @@ QUIET = 0.2
 #: Bytes of stack of the thread that analyses: it follows deep calls, and some systems give threads very little.
 STACK = 64 * 2**20
 
-logger = logging.getLogger(__name__)
-
 
 @dataclass(slots=True)
 class OpenDocument:
-    """The analysis under way, and the last one that succeeded, with its text."""
+    """The analysis under way, what is known of the last text that parsed, and what the log says of the document."""
 
     task: asyncio.Task[None]
     snapshot: Snapshot | None = None
+    complaint: str | None = None
 
 
 class ShapeServer(LanguageServer):
@@ -51,7 +50,6 @@ class ShapeServer(LanguageServer):
         # Whole texts: pygls applies partial changes by `str.splitlines`, which knows more line ends than editors do.
         super().__init__("tensorproof", __version__, text_document_sync_kind=types.TextDocumentSyncKind.Full)
         self._documents: dict[str, OpenDocument] = {}
-        self._complaints: dict[str, str | None] = {}
         self._analyst = ThreadPoolExecutor(1, thread_name_prefix="analysis")
         self.asked_to_stop = False
 
@@ -97,17 +95,14 @@ class ShapeServer(LanguageServer):
     async def _analyse(self, document: TextDocument, version: int | None, source: SourceText, delay: float) -> None:
         await asyncio.sleep(delay)
         known = self._documents[document.uri]
-        request = Request(document.uri, document.path, source, known.snapshot, self.shows_related)
+        request = Request(document.uri, document.path, self.workspace.root_path, source, known.snapshot, self.shows_related)
         outcome = await asyncio.get_running_loop().run_in_executor(self._analyst, analyse, request)
         known.snapshot = outcome.snapshot
-        self._log(document.uri, outcome.complaint)
+        # Said once, not at every key.
+        if outcome.complaint is not None and outcome.complaint != known.complaint:
+            self.window_log_message(types.LogMessageParams(types.MessageType.Error, f"tensorproof: {outcome.complaint}"))
+        known.complaint = outcome.complaint
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(document.uri, outcome.diagnostics, version))
-
-    def _log(self, uri: str, complaint: str | None) -> None:
-        """Say once what is wrong with a document, not at every key."""
-        if complaint is not None and self._complaints.get(uri) != complaint:
-            self.window_log_message(types.LogMessageParams(types.MessageType.Error, f"tensorproof: {complaint}"))
-        self._complaints[uri] = complaint
 
     # -- the editor ---------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from lsprotocol.types import Location
 from pygls.uris import from_fs_path
 
+from tensorproof.errors import SourceError
 from tensorproof.language_server.positions import SourceText
-from tensorproof.shapes.problems import Place, Problem, SourceAnalysis
+from tensorproof.shapes.problems import Hint, Place, Problem, SourceAnalysis
+from tensorproof.sources.reading import read_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,11 @@ class Snapshot:
     def problems(self) -> list[Problem]:
         """The problems inside this document; those of an imported module are shown when that one is open."""
         return [problem for problem in self.analysis.problems if problem.place.file == self.analysis.path]
+
+    @property
+    def hints(self) -> list[Hint]:
+        """The hints inside this document."""
+        return [hint for hint in self.analysis.hints if hint.place.file == self.analysis.path]
 
     def location(self, place: Place) -> Location | None:
         """Where an editor finds the place; None if its file can no longer be read."""
@@ -44,6 +51,6 @@ class Snapshot:
 
 def _read(file: str, encoding: str) -> SourceText | None:
     try:
-        return SourceText(Path(file).read_bytes().decode("utf-8"), encoding)
-    except (OSError, ValueError):
+        return SourceText(read_source(file).text, encoding)
+    except SourceError:
         return None

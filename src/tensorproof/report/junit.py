@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from tensorproof.findings import Finding, Location, Report
-from tensorproof.report.plain_text import count, interval, name, names, one_line
+from tensorproof.report.plain_text import count, interval, name, names, one_line, without_commands
 from tensorproof.report.ranking import ranked
 from tensorproof.report.source_lines import SourceTree
 from tensorproof.report.source_terminal import place
@@ -88,7 +88,9 @@ def _source_suites(parent: ElementTree.Element, report: Report, sources: SourceT
         suite = ElementTree.SubElement(parent, "testsuite", name="not analysed")
         for error in report.errors:
             told = one_line(error)
-            ElementTree.SubElement(_case(suite, "not analysed", told), "error", message=told, type="error").text = told
+            ElementTree.SubElement(_case(suite, "not analysed", told), "error", message=told, type="error").text = without_commands(
+                told
+            )
         _count(suite, errors=len(report.errors))
         suites.append(suite)
     return suites
@@ -105,7 +107,7 @@ def _source_finding(suite: ElementTree.Element, finding: Finding, file: str, sou
     details += [one_line(location.text.strip())] if location.text else []
     details += [f"{place(related.location)}: {one_line(related.message)}" for related in finding.related]
     details += [f"help: {one_line(edit.title)}" for edit in finding.edits]
-    ElementTree.SubElement(case, "failure", message=message, type=str(finding.verdict)).text = "\n".join(details)
+    ElementTree.SubElement(case, "failure", message=message, type=str(finding.verdict)).text = without_commands("\n".join(details))
 
 
 def _finding(suite: ElementTree.Element, finding: Finding, report: Report, sources: SourceTree) -> bool:

@@ -36,17 +36,20 @@ class Selection:
     ignore: tuple[Selector, ...] = ()
 
     def shows(self, finding: Finding, *, weights_fixed: bool = True) -> bool:
-        """Whether the user wants it: its rule, and not ignored at its node."""
-        code = finding.rule.code
-        if any(s.nodes is not None and s.covers(code) and fnmatchcase(_subject(finding), s.nodes) for s in self.ignore):
-            return False
-        return self.shows_rule(finding.rule, weights_fixed=weights_fixed)
+        """Whether the user wants the finding."""
+        return self.shows_rule(finding.rule, _subject(finding), weights_fixed=weights_fixed)
 
-    def shows_rule(self, rule: Rule, *, weights_fixed: bool = True) -> bool:
-        """Whether the user wants the rule: the longer prefix wins (`NUM203` over `NUM2`), and an ignore over its equal."""
+    def shows_rule(self, rule: Rule, subject: str, *, weights_fixed: bool = True) -> bool:
+        """Whether the user wants a rule at a node, or in a source file.
+
+        The longer prefix wins (`NUM203` over `NUM2`), and an ignore over its equal.
+        """
+        code = rule.code
+        if any(s.nodes is not None and s.covers(code) and fnmatchcase(subject, s.nodes) for s in self.ignore):
+            return False
         default = -1 if rule.linear and not weights_fixed else 0
-        chosen = _longest(self.select, rule.code) if self.select else default
-        return chosen > _longest((s for s in self.ignore if s.nodes is None), rule.code)
+        chosen = _longest(self.select, code) if self.select else default
+        return chosen > _longest((s for s in self.ignore if s.nodes is None), code)
 
 
 def parse_selection(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> Selection:

@@ -80,14 +80,12 @@ def _finding(finding: Finding, paint: _Paint, width: int) -> Iterator[str]:
 
 def _excerpt(location: Location, width: int) -> tuple[str, str]:
     """The line without its indentation, cut to the width, and the marks below the place in it."""
-    text = location.text or ""
-    start = max((location.column or 1) - 1, 0)
-    is_one_line = location.end_line is None or location.end_line == location.line
-    end = location.end_column - 1 if is_one_line and location.end_column is not None else len(text)
+    text = (location.text or "").rstrip()
     indentation = len(text) - len(text.lstrip())
-    before = _shown(text[indentation : max(start, indentation)])
-    marked = _shown(text[start : max(end, start)].rstrip())
-    after = _shown(text[max(end, start) :].rstrip())
+    start = max((location.column or 1) - 1, indentation)
+    is_one_line = location.end_line is None or location.end_line == location.line
+    end = max(location.end_column - 1, start) if is_one_line and location.end_column is not None else len(text)
+    before, marked, after = _shown(text[indentation:start]), _shown(text[start:end]), _shown(text[end:])
     if len(before) + len(marked) + len(after) > width:
         if len(before) > _KEPT_BEFORE:
             before = _CUT + before[len(before) - _KEPT_BEFORE :]

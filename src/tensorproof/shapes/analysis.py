@@ -14,7 +14,9 @@ from tensorproof.shapes.run import Exhausted, Profile, Raised, Run
 from tensorproof.shapes.values import ClassValue, Frame, FunctionValue, LocalModule, Tensor, Value
 
 #: What only programs for TensorFlow 1 say.
-_TF1 = re.compile(r"\b(?:placeholder|Session|InteractiveSession|contrib|disable_v2_behavior|disable_eager_execution|get_variable)\s*[.(]")
+_TF1 = re.compile(
+    r"\b(?:placeholder|Session|InteractiveSession|contrib|disable_v2_behavior|disable_eager_execution|get_variable)\s*[.(]"
+)
 _TENSORFLOW = re.compile(r"^\s*(?:import|from)\s+tensorflow\b", re.MULTILINE)
 #: Frames of Python that one call of an analysed program takes, at most; the recursion limit follows from it.
 _RECURSION_LIMIT = 12_000
@@ -44,12 +46,14 @@ def analyse_with_frame(text: str, path: str, options: ShapeOptions | None = None
     try:
         _run_program(run, tree, module)
     except Exhausted:
-        pass
+        run.statistics.exhausted = f"stopped after {run.statistics.steps} steps"
     except RecursionError:
         run.statistics.exhausted = "stopped at code that is nested too deeply"
     finally:
         sys.setrecursionlimit(limit)
-    problems = sorted(run.problems, key=lambda problem: (problem.place.file, problem.place.line, problem.place.column, problem.rule.code))
+    problems = sorted(
+        run.problems, key=lambda problem: (problem.place.file, problem.place.line, problem.place.column, problem.rule.code)
+    )
     hints = sorted((hint for hint in run.hints if hint.place.file == path), key=lambda hint: (hint.place.line, hint.place.column))
     return SourceAnalysis(path, tuple(problems), tuple(hints), run.statistics), module.frame
 
@@ -61,10 +65,13 @@ def _profile(text: str) -> Profile:
 def _run_program(run: Run, tree: ast.Module, module: LocalModule) -> None:
     module.frame.slots.update({"__name__": "__main__", "__file__": module.file, "__doc__": None})
     run.modules["__main__"] = module
+    run.limited(run.options.program_steps)
     try:
         statements.execute_block(run, module.frame, tree.body)
     except Raised:
         pass
+    except Exhausted:
+        run.statistics.exhausted = f"the program was followed for {run.statistics.steps} steps only"
     _run_unreached(run, module)
 
 
@@ -89,21 +96,28 @@ def _entry(cls: ClassValue) -> FunctionValue | None:
 
 
 def _try_model(run: Run, frame: Frame, cls: ClassValue, method: FunctionValue) -> None:
+    run.limited(run.options.function_steps)
     initialiser = cls.slots.get("__init__")
     arguments = _unknown_arguments(initialiser, skip=1, framework=None) if isinstance(initialiser, FunctionValue) else []
     try:
         instance = calls.instantiate(run, frame, cls.node, cls, arguments, {})
-    except Raised:
+    except (Raised, Exhausted):
         return
     framework = "torch" if "torch.nn.Module" in cls.library_bases else "keras"
     _try_call(run, frame, method, [instance, *_unknown_arguments(method, skip=1, framework=framework)])
 
 
 def _try_call(run: Run, frame: Frame, function: FunctionValue, arguments: list[Value]) -> None:
+    run.limited(run.options.function_steps)
     try:
         calls.call_function(run, frame, _statement(function), function, arguments, {})
     except Raised:
         return
+    except Exhausted:
+        if run.statistics.steps > run.options.steps:
+            raise
+        run.stack.clear()
+        run.loops.clear()
 
 
 def _statement(function: FunctionValue) -> ast.stmt:

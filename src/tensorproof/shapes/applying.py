@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tensorproof.shapes.joining import alternatives, choice
 from tensorproof.shapes.problems import Place
 from tensorproof.shapes.rule_table import Call, Mismatch, NotKnown, ShapeRule, framework_of
 from tensorproof.shapes.shape import ANY_SHAPE
+from tensorproof.shapes.trail import Changes
 from tensorproof.shapes.values import (
     UNKNOWN,
     Choice,
+    Framework,
     History,
     Instance,
     ListValue,
     NativeObject,
     Recipe,
+    Results,
     Tensor,
     Unknown,
     Value,
@@ -39,6 +42,8 @@ def apply_rule(
     arguments: Sequence[Value],
     keywords: Mapping[str, Value],
     receiver: NativeObject | Instance | None = None,
+    *,
+    name_place: Place | None = None,
 ) -> Value:
     """The result of a rule. It is a defect only if every combination of alternatives fails."""
     run.step()
@@ -47,11 +52,20 @@ def apply_rule(
         return _fallback(rule, name)
     results: list[Value] = []
     failures: list[Mismatch] = []
+    # What one alternative does to its receiver (a layer builds its weights) must not be seen by the next one.
+    forked = receiver is not None and len(combinations) > 1
+    mark = run.trail.mark()
+    ends: list[Changes] = []
     for row, named in combinations:
         try:
-            results.append(_apply_one(run, place, rule, name, row, named, receiver))
+            results.append(_apply_one(run, place, rule, name, row, named, receiver, name_place))
         except Mismatch as mismatch:
             failures.append(mismatch)
+        if forked:
+            ends.append(run.trail.undo(mark))
+    if forked:
+        run.trail.apply(ends[0])
+        run.trail.join(mark, ends[1:], run.join_slots)
     if failures and not results:
         first = failures[0]
         run.report(
@@ -76,6 +90,7 @@ def _apply_one(
     arguments: tuple[Value, ...],
     keywords: dict[str, Value],
     receiver: NativeObject | Instance | None,
+    name_place: Place | None,
 ) -> Value:
     binding = rule.binding
     framework = framework_of(name)
@@ -84,10 +99,10 @@ def _apply_one(
     try:
         given, named = binding.bind(arguments, keywords, framework)
         if binding.wants_call:
-            given.insert(0, Call(run, name, place, receiver))  # pyright: ignore[reportArgumentType]
+            given.insert(0, Call(run, name, place, receiver, name_place))  # pyright: ignore[reportArgumentType]
         if binding.wants_self:
             assert receiver is not None
-            given.insert(0, _view(rule, receiver))
+            given.insert(0, _view(receiver))
         result = rule.function(*given, **named)
     except NotKnown:
         return _described(place, name, _fallback(rule, name))
@@ -95,17 +110,26 @@ def _apply_one(
         if not str(error).endswith(("is missing", "too many arguments")):
             raise
         return _fallback(rule, name)
-    result = _described(place, name, result, [value for value in given if isinstance(value, Tensor)])
+    result = _described(place, name, _of_library(result, framework), [value for value in given if isinstance(value, Tensor)])
     _count(run, result)
     return _recorded(result, Recipe(rule, name, arguments, tuple(keywords.items()), place, receiver))
 
 
-def _view(rule: ShapeRule, receiver: NativeObject | Instance) -> object:
+def _view(receiver: NativeObject | Instance) -> Any:
     from tensorproof.shapes.calls import native_class_of
 
     cls = native_class_of(receiver)
     assert cls is not None
     return cls.view(receiver)
+
+
+def _of_library(result: Value, framework: Framework) -> Value:
+    """An array belongs to the library whose function made it; functions of Keras return arrays of their backend."""
+    if isinstance(result, tuple):
+        return tuple(_of_library(part, framework) for part in result)
+    if not isinstance(result, Tensor) or result.framework == framework or (framework == "keras" and result.framework != "numpy"):
+        return result
+    return replace(result, framework=framework)
 
 
 def _count(run: Run, result: Value) -> None:
@@ -129,6 +153,8 @@ def _described(place: Place, name: str, result: Value, operands: Sequence[Tensor
         if before is not None and before.place == place:
             return result
         return replace(result, history=History(place, f"{name.removesuffix('.__call__')} gives {result}", before))
+    if isinstance(result, Results):
+        return result.map(lambda part: _described(place, name, part, operands))
     if isinstance(result, tuple):
         return tuple(_described(place, name, part, operands) for part in result)
     return result
@@ -156,8 +182,7 @@ def _spread(value: Value) -> list[Value]:
     if isinstance(value, Choice):
         return [part for option in alternatives(value) for part in _spread(option)]
     if isinstance(value, tuple) and any(isinstance(part, Choice) for part in value):
-        spread = [alternatives(part) for part in value]
-        return list(product(*spread))[: MOST_COMBINATIONS + 1]
+        return [*list(product(*(alternatives(part) for part in value)))[: MOST_COMBINATIONS + 1]]
     if isinstance(value, ListValue) and value.items is not None and any(isinstance(part, Choice) for part in value.items):
         return [ListValue(row) for row in list(product(*(alternatives(part) for part in value.items)))[: MOST_COMBINATIONS + 1]]
     return [value]

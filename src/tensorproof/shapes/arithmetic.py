@@ -140,9 +140,7 @@ def _constants(name: str, left: Value, right: Value) -> Value:
             return UNKNOWN
         if name == "lshift" and not (isinstance(right, int) and 0 <= right < 64):
             return UNKNOWN
-    elif name == "mul" and not _short(left, right):
-        return UNKNOWN
-    elif not isinstance(left, str | bytes | tuple | int | float | complex):
+    elif (name == "mul" and not _short(left, right)) or not isinstance(left, str | bytes | tuple | int | float | complex):
         return UNKNOWN
     if name not in _FUNCTIONS or (isinstance(left, str) and name == "mod" and not _printable(right)):
         return UNKNOWN
@@ -180,7 +178,7 @@ def unary(kind: ast.unaryop, value: Value) -> Value:
         if isinstance(kind, ast.USub):
             return -value
         if isinstance(kind, ast.Invert):
-            return ~value if isinstance(value, int) else UNKNOWN
+            return -int(value) - 1 if isinstance(value, int) else UNKNOWN
         return value
     return UNKNOWN
 
@@ -197,19 +195,19 @@ def compare(run: Run, frame: Frame, node: ast.Compare, kind: ast.cmpop, left: Va
         inside = _contains(right, left)
         return UNKNOWN if inside is None else inside == isinstance(kind, ast.In)
     if isinstance(left, Tensor) or isinstance(right, Tensor):
-        return _compared_tensors(run, frame, node, left, right)
+        return _compared_tensors(run, frame, node, kind, left, right)
     if isinstance(kind, ast.Eq | ast.NotEq):
         equal = equals(left, right)
         return UNKNOWN if equal is None else equal == isinstance(kind, ast.Eq)
     return _ordered(kind, left, right)
 
 
-def _compared_tensors(run: Run, frame: Frame, node: ast.Compare, left: Value, right: Value) -> Value:
+def _compared_tensors(run: Run, frame: Frame, node: ast.Compare, kind: ast.cmpop, left: Value, right: Value) -> Value:
     known_left, known_right = _content(left), _content(right)
     if known_left is not None and known_right is not None:
         return UNKNOWN
     framework = left.framework if isinstance(left, Tensor) else right.framework if isinstance(right, Tensor) else "numpy"
-    rule_name = f"{framework}.__compare__"
+    rule_name = f"{framework}.__{'equal' if isinstance(kind, ast.Eq | ast.NotEq) else 'compare'}__"
     rule = RULES.get(rule_name)
     return UNKNOWN if rule is None else applying.apply_rule(run, run.place(frame, node), rule, rule_name, (left, right), {})
 
@@ -281,9 +279,11 @@ def _ordered(kind: ast.cmpop, left: Value, right: Value) -> Value:
             answer = less(right, left)
             positive = isinstance(kind, ast.Gt)
         return UNKNOWN if answer is None else answer == positive
-    if isinstance(left, int | float | str) and isinstance(right, int | float | str) and isinstance(left, str) == isinstance(right, str):
+    if (
+        isinstance(left, int | float | str)
+        and isinstance(right, int | float | str)
+        and isinstance(left, str) == isinstance(right, str)
+    ):
         functions = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
         return bool(functions[type(kind)](left, right))  # pyright: ignore[reportArgumentType]
     return UNKNOWN
-
-

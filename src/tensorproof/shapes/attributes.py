@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from tensorproof.shapes import applying, calls, imports, python_types
+from tensorproof.shapes.problems import Place
 from tensorproof.shapes.rule_table import CLASSES, CONSTANTS, PROPERTIES, RULES
 from tensorproof.shapes.run import Run
 from tensorproof.shapes.values import (
@@ -19,6 +20,7 @@ from tensorproof.shapes.values import (
     Library,
     LocalModule,
     NativeObject,
+    Results,
     Super,
     Tensor,
     TensorMethod,
@@ -26,7 +28,13 @@ from tensorproof.shapes.values import (
 )
 
 #: How the class of an array is called in the names of rules.
-ARRAY_CLASSES = {"torch": "torch.Tensor", "numpy": "numpy.ndarray", "tf": "tf.Tensor", "keras": "keras.KerasTensor", "jax": "jax.Array"}
+ARRAY_CLASSES = {
+    "torch": "torch.Tensor",
+    "numpy": "numpy.ndarray",
+    "tf": "tf.Tensor",
+    "keras": "keras.KerasTensor",
+    "jax": "jax.Array",
+}
 
 
 def get_attribute(run: Run, frame: Frame, node: ast.expr, owner: Value, name: str) -> Value:
@@ -45,6 +53,8 @@ def get_attribute(run: Run, frame: Frame, node: ast.expr, owner: Value, name: st
         return _of_class(owner, name)
     if isinstance(owner, LocalModule):
         return imports.member(run, owner, name)
+    if isinstance(owner, Results) and name in owner.names:
+        return owner[owner.names.index(name)]
     return python_types.method(owner, name)
 
 
@@ -61,7 +71,16 @@ def _of_tensor(run: Run, frame: Frame, node: ast.expr, tensor: Tensor, name: str
         return applying.apply_rule(run, run.place(frame, node), found, key, (tensor,), {})
     if name in ("shape",):
         return UNKNOWN if tensor.shape.tail is not None else tensor.shape.dims
-    return TensorMethod(tensor, name)
+    return TensorMethod(tensor, name, _place_of_name(run, frame, node, name))
+
+
+def _place_of_name(run: Run, frame: Frame, node: ast.expr, name: str) -> Place | None:
+    """Where the last name of `owner.name` is written."""
+    whole = run.place(frame, node)
+    width = len(name.encode())
+    if not isinstance(node, ast.Attribute):
+        return None
+    return Place(whole.file, whole.end_line, whole.end_column - width, whole.end_line, whole.end_column)
 
 
 def _of_instance(run: Run, frame: Frame, node: ast.expr, instance: Instance, name: str) -> Value:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tensorproof.shapes import applying, attributes, expressions, iteration, tensor_methods
+from tensorproof.shapes import applying, expressions, iteration, tensor_methods
 from tensorproof.shapes.joining import alternatives, choice, join_coarsely
 from tensorproof.shapes.problems import Place
 from tensorproof.shapes.rule_table import CLASSES, RULES, NativeClass, NotKnown, ShapeRule
@@ -39,7 +39,8 @@ Node = ast.expr | ast.stmt
 TRANSPARENT = frozenset(
     {
         "function", "jit", "no_grad", "inference_mode", "lru_cache", "cache", "wraps", "njit", "compile", "script", "checkpoint",
-        "partial", "contextmanager", "override", "abstractmethod", "enable_grad", "set_grad_enabled", "autocast", "compact", "profile",
+        "partial", "contextmanager",
+        "override", "abstractmethod", "enable_grad", "set_grad_enabled", "autocast", "compact", "profile",
         "jaxtyped", "typechecked", "beartype", "remat", "named_scope", "register_keras_serializable", "torch_fn", "filter_jit",
         "custom_gradient", "singledispatch", "final", "cached_property", "fixture", "parametrize", "skip", "ignore", "export",
     }
@@ -82,16 +83,15 @@ def _call_choice(run: Run, frame: Frame, node: Node, function: Choice, arguments
         with run.watching() as problems:
             try:
                 results.append(call(run, frame, node, option, arguments, keywords))
-            except Raised:
-                problems_here = []
-            else:
                 ends.append(run.trail.changes(mark))
+            except Raised:
+                pass
         collected.append([problem for problem in problems if problem.certain])
         run.trail.undo(mark)
     if not ends:
         raise Raised
     run.trail.apply(ends[0])
-    run.trail.join(mark, ends[1:], run.join)
+    run.trail.join(mark, ends[1:], run.join_slots)
     if all(collected):
         run.add(collected[0][0])
     return choice(results)
@@ -123,10 +123,18 @@ def make_function(run: Run, frame: Frame, node: ast.FunctionDef | ast.AsyncFunct
         frame,
         defaults,
         named,
-        is_generator=not is_lambda and _yields(node.body),
+        is_generator=not is_lambda and _is_generator(run, node),
     )
     run.functions.append(function)
     return function
+
+
+def _is_generator(run: Run, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Asked once per definition, which may be run often."""
+    known = run.generators.get(node)
+    if known is None:
+        known = run.generators[node] = _yields(node.body)
+    return known
 
 
 def _yields(body: Sequence[ast.AST]) -> bool:
@@ -134,9 +142,9 @@ def _yields(body: Sequence[ast.AST]) -> bool:
     for node in body:
         if isinstance(node, ast.Yield | ast.YieldFrom):
             return True
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            if _yields(list(ast.iter_child_nodes(node))):
-                return True
+        is_scope = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef)
+        if not is_scope and _yields(list(ast.iter_child_nodes(node))):
+            return True
     return False
 
 
@@ -160,9 +168,7 @@ def owned(value: Value, cls: ClassValue) -> Value:
     return replace(value, owner=cls) if isinstance(value, FunctionValue) and value.owner is None else value
 
 
-def call_function(
-    run: Run, frame: Frame, node: Node, function: FunctionValue, arguments: Arguments, keywords: Keywords
-) -> Value:
+def call_function(run: Run, frame: Frame, node: Node, function: FunctionValue, arguments: Arguments, keywords: Keywords) -> Value:
     """Run a function of the program on abstract arguments."""
     recursion = sum(entry.node is function.node for entry in run.stack)
     if len(run.stack) >= DEEPEST_CALL or recursion >= DEEPEST_RECURSION:
@@ -202,7 +208,7 @@ def _run_body(run: Run, frame: Frame, function: FunctionValue) -> Value:
     if len(ends) > 1:
         run.trail.undo(frame.mark)
         run.trail.apply(ends[0][0])
-        run.trail.join(frame.mark, [changes for changes, _ in ends[1:]], run.join)
+        run.trail.join(frame.mark, [changes for changes, _ in ends[1:]], run.join_slots)
     result = ends[0][1]
     for _, value in ends[1:]:
         result = run.join(result, value)
@@ -243,7 +249,7 @@ def _bind(run: Run, frame: Frame, function: FunctionValue, arguments: Arguments,
         else:
             return False
     if spec.kwarg is not None:
-        slots[spec.kwarg.arg] = DictValue(dict(named))
+        slots[spec.kwarg.arg] = DictValue({**named})
     return spec.kwarg is not None or not named
 
 
@@ -319,7 +325,9 @@ def _fill_fields(
         else:
             value = next((e.slots[name] for e in cls.ancestors() if isinstance(e, ClassValue) and name in e.slots), UNKNOWN)
         run.trail.write(instance, name, value)
-    after = next((e.slots["__post_init__"] for e in cls.ancestors() if isinstance(e, ClassValue) and "__post_init__" in e.slots), None)
+    after = next(
+        (e.slots["__post_init__"] for e in cls.ancestors() if isinstance(e, ClassValue) and "__post_init__" in e.slots), None
+    )
     if isinstance(after, FunctionValue):
         call_function(run, frame, node, after, (instance,), {})
 
@@ -367,6 +375,8 @@ def _call_instance(run: Run, frame: Frame, node: Node, instance: Instance, argum
     if delegate is not None:
         method = own_method(instance, delegate)
         if method is not None:
+            if cls.method("prepare") is not None:
+                call_native(run, run.place(frame, node), instance, "prepare", arguments, keywords)
             accepted = _accepted(method, keywords)
             return call(run, frame, node, method, arguments, accepted)
     return call_native(run, run.place(frame, node), instance, "__call__", arguments, keywords)
@@ -391,9 +401,29 @@ def _call_library(run: Run, frame: Frame, node: Node, path: str, arguments: Argu
         return applying.apply_rule(run, place, RULES[path], path, arguments, keywords)
     if path in CLASSES:
         created = NativeObject(CLASSES[path], place)
+        created.literals = _literals(run, frame, node, CLASSES[path], arguments, keywords)
         return created if construct_native(run, place, CLASSES[path], created, arguments, keywords) else UNKNOWN
     run.statistics.unmodelled[path] += 1
     return UNKNOWN
+
+
+def _literals(run: Run, frame: Frame, node: Node, cls: NativeClass, arguments: Arguments, keywords: Keywords) -> dict[str, Place]:
+    """Places of arguments that are written as plain numbers, by parameter.
+
+    The text and the values of a call may differ (a partial function adds some): a place is taken only if its number is the value.
+    """
+    if not isinstance(node, ast.Call) or any(isinstance(text, ast.Starred) for text in node.args):
+        return {}
+    names = [parameter.name for parameter in cls.constructor.parameters]
+    written: list[tuple[str | None, ast.expr, Value]] = [
+        *((name, text, value) for name, text, value in zip(names, node.args, arguments, strict=False)),
+        *((part.arg, part.value, keywords.get(part.arg or "")) for part in node.keywords),
+    ]
+    return {
+        name: run.place(frame, text)
+        for name, text, value in written
+        if name is not None and isinstance(text, ast.Constant) and type(text.value) is int and text.value == value
+    }
 
 
 def construct_native(
@@ -403,14 +433,16 @@ def construct_native(
     from tensorproof.shapes.rule_table import framework_of
 
     try:
-        given, _ = cls.constructor.bind(arguments, keywords, framework_of(cls.names[0]))
+        given, options = cls.constructor.bind(arguments, keywords, framework_of(cls.names[0]))
     except (TypeError, NotKnown):
         return isinstance(target, Instance)
-    parameters = cls.constructor.parameters
+    parameters = [parameter for parameter in cls.constructor.parameters if parameter.kind.name != "VAR_KEYWORD"]
     if parameters and parameters[-1].kind.name == "VAR_POSITIONAL":
         given = [*given[: len(parameters) - 1], tuple(given[len(parameters) - 1 :])]
     for parameter, value in zip(parameters, given, strict=True):
         run.trail.write(target, parameter.name, value)
+    for name, value in options.items():
+        run.trail.write(target, name, value)
     setup = cls.method("setup")
     if setup is not None:
         applying.apply_rule(run, place, setup, cls.names[0], (), {}, target)
@@ -447,7 +479,11 @@ def iterate_native(run: Run, target: NativeObject | Instance) -> iteration.Strea
 def iterate_instance(run: Run, instance: Instance) -> iteration.Stream:
     """What a loop over an object of the program gets: `__iter__`, or `__getitem__` on an unknown index."""
     node = ast.Name("", ast.Load(), lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)
-    frame = Frame(instance.cls.slots["__init__"].frame.module, None) if isinstance(instance.cls.slots.get("__init__"), FunctionValue) else None
+    frame = (
+        Frame(instance.cls.slots["__init__"].frame.module, None)
+        if isinstance(instance.cls.slots.get("__init__"), FunctionValue)
+        else None
+    )
     method = own_method(instance, "__iter__")
     if method is not None and frame is not None:
         return iteration.iterate(run, call(run, frame, node, method, (), {}))
@@ -465,7 +501,9 @@ def entered(run: Run, frame: Frame, node: ast.expr, manager: Value) -> Value:
         enter = own_method(manager, "__enter__")
         return call(run, frame, node, enter, (), {}) if enter is not None else UNKNOWN
     if isinstance(manager, NativeObject):
-        return call_native(run, run.place(frame, node), manager, "__enter__", (), {}) if manager.cls.method("__enter__") else manager
+        return (
+            call_native(run, run.place(frame, node), manager, "__enter__", (), {}) if manager.cls.method("__enter__") else manager
+        )
     return UNKNOWN
 
 
@@ -477,5 +515,3 @@ def _call_builtin(run: Run, frame: Frame, node: Node, function: Builtin, argumen
         return function.function(use, *arguments, **keywords)
     except (TypeError, NotKnown, ValueError, ArithmeticError):
         return UNKNOWN
-
-

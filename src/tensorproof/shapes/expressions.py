@@ -225,9 +225,7 @@ def _compare(run: Run, frame: Frame, node: ast.Compare) -> Value:
     answer: Value = True
     for operator, right_node in zip(node.ops, node.comparators, strict=True):
         right = evaluate(run, frame, right_node)
-        part = over_alternatives(
-            lambda a, b, operator=operator: compare(run, frame, node, operator, a, b), left, right
-        )
+        part = over_alternatives(lambda a, b, operator=operator: compare(run, frame, node, operator, a, b), left, right)
         if part is False:
             return False
         answer = part if answer is True else UNKNOWN
@@ -332,7 +330,7 @@ def _dict_comprehension(run: Run, frame: Frame, node: ast.DictComp) -> Value:
     found, known = _comprehended(run, frame, node.generators, pair)
     pairs = [entry for entry in found if isinstance(entry, tuple)]
     if known and all(python_types.is_key(key) for key, _ in pairs):
-        return DictValue({key: value for key, value in pairs})
+        return DictValue({pair[0]: pair[1] for pair in pairs})
     return DictValue(None, iteration.any_of(run, tuple(value for _, value in pairs)) if pairs else UNKNOWN)
 
 
@@ -376,5 +374,3 @@ def catches_errors(manager: Value) -> bool:
     if isinstance(manager, NativeObject):
         return False
     return isinstance(manager, Library) and manager.path.rpartition(".")[2] in ("raises", "assertRaises", "suppress")
-
-

@@ -18,13 +18,24 @@ _ALIASES = (
     (r"tf\.compat\.v[12]\b", "tf"),
     (r"tensorflow\b", "tf"),
     (r"tf_keras\b", "keras"),
+    (r"keras\.models\.(?=(?:Model|Sequential)\b)", "keras."),
+    (r"keras\.layers\.Input\b", "keras.Input"),
+    (r"keras\.Layer\b", "keras.layers.Layer"),
+    (r"keras\.layers\.experimental\.preprocessing\.", "keras.layers."),
+    (
+        r"keras\.layers\.(?:core|convolutional|pooling|recurrent|embeddings|normalization|merge|wrappers|noise)\.(?=\w)",
+        "keras.layers.",
+    ),
+    (r"keras\.utils\.np_utils\b", "keras.utils"),
     (r"jax\._src\.numpy\b", "jax.numpy"),
     (r"torch\.functional\b", "torch"),
     (r"torch\.nn\.modules(?:\.\w+)?\.(?=[A-Z])", "torch.nn."),
 )
 _PATTERNS = [(re.compile(pattern), name) for pattern, name in _ALIASES]
 #: Local modules that are followed; a project can be large.
-MOST_MODULES = 60
+MOST_MODULES = 30
+#: A longer file is data, or generated.
+LONGEST_MODULE = 400_000
 
 
 def canonical(path: str) -> str:
@@ -93,7 +104,7 @@ def _local(run: Run, frame: Frame, name: str, level: int) -> LocalModule | None:
             key = str(file)
             if key in run.modules:
                 return run.modules[key]
-            if parts and file.is_file() and len(run.modules) < MOST_MODULES:
+            if parts and len(run.modules) < MOST_MODULES and file.is_file() and file.stat().st_size <= LONGEST_MODULE:
                 return _load(run, name, file, key)
     return None
 

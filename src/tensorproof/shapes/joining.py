@@ -40,6 +40,7 @@ def widen(old: Value, new: Value) -> Value:
 
 
 def alternatives(value: Value) -> tuple[Value, ...]:
+    """The values that one may be."""
     return value.of if isinstance(value, Choice) else (value,)
 
 
@@ -61,6 +62,7 @@ def alike(left: Value, right: Value) -> bool:
             and left.dtype == right.dtype
             and left.framework == right.framework
             and left.contiguous == right.contiguous
+            and left.strides == right.strides
             and alike(left.content, right.content)
         )
     if isinstance(left, tuple) and isinstance(right, tuple):
@@ -73,6 +75,7 @@ def alike(left: Value, right: Value) -> bool:
 
 
 def alike_shapes(left: Shape, right: Shape) -> bool:
+    """Whether two shapes say the same; unknown sizes are alike."""
     if (left.tail is None) != (right.tail is None) or len(left.head) != len(right.head):
         return False
     tails = (left.tail or (), right.tail or ())
@@ -107,6 +110,7 @@ def _merged_tensors(left: Tensor, right: Tensor) -> Tensor:
         shape=merged_shapes(left.shape, right.shape),
         dtype=left.dtype if left.dtype == right.dtype else "",
         contiguous=left.contiguous if left.contiguous == right.contiguous else None,
+        strides=None,
         content=left.content if alike(left.content, right.content) else None,
         new_axes=left.new_axes & right.new_axes,
         recipe=None,

@@ -112,6 +112,9 @@ class ShapeOptions:
 
     context: Context = "full"
     values: Values = "full"
-    steps: int = 400_000
+    steps: int = 150_000
+    #: Steps for the program itself, and for each model or function that it defines and never calls.
+    program_steps: int = 100_000
+    function_steps: int = 10_000
     #: The folder whose modules a program may import; None means that of the file itself.
     project: Path | None = None

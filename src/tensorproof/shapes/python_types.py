@@ -164,7 +164,8 @@ def _collect(use: Use, values: Value = (), *, key: Value = None, reverse: Value 
     if name == "reversed":
         return ListValue(tuple(reversed(items)))
     if name == "sorted":
-        if key is None and all(isinstance(item, str) for item in items) or all(isinstance(item, int | float) for item in items):
+        comparable = all(isinstance(item, str) for item in items) or all(isinstance(item, int | float) for item in items)
+        if key is None and comparable:
             return ListValue(tuple(sorted(items, reverse=bool(reverse))))  # pyright: ignore[reportArgumentType]
         return ListValue(None, iteration.any_of(use.run, items), len(items))
     if name in ("set", "frozenset"):
@@ -180,7 +181,7 @@ def _called_name(use: Use) -> str:
 @_declare("dict")
 def _dict(use: Use, values: Value = None, **entries: Value) -> Value:
     if values is None:
-        return DictValue(dict(entries))
+        return DictValue({**entries})
     if isinstance(values, DictValue):
         return DictValue(None if values.entries is None else {**values.entries, **entries}, values.element)
     items = iteration.iterate(use.run, values).items
@@ -386,7 +387,24 @@ def _any_all(use: Use, values: Value) -> Value:
     return decisive if decisive in answers else UNKNOWN if None in answers else not decisive
 
 
-@_declare("print", "super", "input", "open", "id", "hash", "vars", "dir", "exec", "eval", "display", "chr", "ord", "bytes", "object", "complex")
+@_declare(
+    "print",
+    "super",
+    "input",
+    "open",
+    "id",
+    "hash",
+    "vars",
+    "dir",
+    "exec",
+    "eval",
+    "display",
+    "chr",
+    "ord",
+    "bytes",
+    "object",
+    "complex",
+)
 def _nothing_known(use: Use, *arguments: Value, **keywords: Value) -> Value:
     return None if _called_name(use) == "print" else UNKNOWN
 
@@ -418,8 +436,10 @@ def _extend(use: Use, values: Value) -> Value:
 
 @_method(ListValue, "insert")
 def _insert(use: Use, position: Value, item: Value) -> Value:
-    known = isinstance(position, int)
-    _replace_items(use, (lambda items: (*items[:position], item, *items[position:])) if known else None, item)
+    if not isinstance(position, int):
+        _replace_items(use, None, item)
+        return None
+    _replace_items(use, lambda items: (*items[:position], item, *items[position:]), item)
     return None
 
 
@@ -554,7 +574,11 @@ def _text_method(name: str) -> Callable[..., Value]:
             value = iteration.iterate(use.run, argument).items if isinstance(argument, ListValue | Iterator) else argument
             if value is None and argument is not None:
                 return UNKNOWN
-            plain = value is None or isinstance(value, str | int | float) or (isinstance(value, tuple) and all(isinstance(v, str) for v in value))
+            plain = (
+                value is None
+                or isinstance(value, str | int | float)
+                or (isinstance(value, tuple) and all(isinstance(v, str) for v in value))
+            )
             if not plain:
                 return UNKNOWN
             known.append(value)

@@ -27,7 +27,11 @@ def refine(run: Run, frame: Frame, test: ast.expr, holds: bool) -> None:
     elif isinstance(test, ast.Name | ast.Attribute):
         _keep(run, frame, test, lambda value: expressions.truth(run, value) is not (not holds))
     elif isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "isinstance" and len(test.args) == 2:
-        names = {part.id if isinstance(part, ast.Name) else part.attr for part in ast.walk(test.args[1]) if isinstance(part, ast.Name | ast.Attribute)}
+        names = {
+            part.id if isinstance(part, ast.Name) else part.attr
+            for part in ast.walk(test.args[1])
+            if isinstance(part, ast.Name | ast.Attribute)
+        }
         _keep(run, frame, test.args[0], lambda value: _is_kind(value, names) is not (not holds))
 
 

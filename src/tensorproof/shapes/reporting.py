@@ -78,7 +78,8 @@ def _analysed(source: Source, options: ShapeOptions) -> AnalysedSource:
         raise source.error("nested too deeply to be analysed", None) from None
     except Exception as error:
         # A mistake of ours in one file must not hide what is wrong in the others.
-        raise source.error(f"internal error of the analysis: {type(error).__name__}: {error}", None) from error
+        what = f"internal error of the analysis: {type(error).__name__}: {error}; run with --debug for the traceback"
+        raise source.error(what, None) from error
     return AnalysedSource(source, analysis, time.perf_counter() - start)
 
 

@@ -4,6 +4,7 @@ The signature of a rule *is* the argument binding of the API, and its annotation
 
     Tensor          an array; numbers and nested lists become one, an unknown value becomes one of unknown shape
     Size            an integer, maybe with symbols
+    Extent          an integer; a value that is not known becomes an unknown size (for layers: their other sizes still count)
     Sizes           integers as one argument: `3`, `(3, 3)`, `[3, 3]`
     Axes            None, one integer or several
     bool, str       a constant
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 AnyClass = TypeVar("AnyClass", bound=type)
 
+Extent = Size
 Sizes = tuple[Size, ...]
 Axes = None | int | tuple[int, ...]
 
@@ -82,6 +84,8 @@ class Call:
     name: str
     place: Place
     receiver: Value = None
+    #: Where the name of a method is written.
+    name_place: Place | None = None
 
     @property
     def framework(self) -> Framework:
@@ -93,10 +97,18 @@ class Call:
         return self.run.profile == "tf1"
 
     def warn(
-        self, rule: Rule, message: str, *, tensors: Sequence[Tensor] = (), related: Sequence[Related] = (), edits: Sequence[Edit] = ()
+        self,
+        rule: Rule,
+        message: str,
+        *,
+        tensors: Sequence[Tensor] = (),
+        related: Sequence[Related] = (),
+        edits: Sequence[Edit] = (),
     ) -> None:
         """Report something that runs and is hardly meant. The place of the call is blamed."""
-        self.run.report(rule, self.place, message, certain=False, tensors=tensors, related=related, edits=edits, operation=self.name)
+        self.run.report(
+            rule, self.place, message, certain=False, tensors=tensors, related=related, edits=edits, operation=self.name
+        )
 
 
 @dataclass(slots=True)
@@ -145,6 +157,9 @@ def shape_property(*names: str) -> Callable[[AnyFunction], AnyFunction]:
 def native_class(*names: str) -> Callable[[AnyClass], AnyClass]:
     """Declare a class of a library: annotated fields are the parameters of its constructor, methods are its methods.
 
+    A field of the type `Arguments` takes all further arguments, one of the type `Options` lets any further keywords through: each
+    becomes a field of its own name.
+
     A method reads fields from `self`; what it changes, it writes with `call.run.trail.write(call.receiver, ...)`. The special
     method `setup(self, call)` runs after construction, `__call__` is the call, `__iter__(self, call)` returns what an iteration
     yields (a list of values or a `Stream`), `__len__` and `__getitem__` are what they are in Python.
@@ -158,6 +173,7 @@ def native_class(*names: str) -> Callable[[AnyClass], AnyClass]:
 
 
 def declare_constants(constants: Mapping[str, Value]) -> None:
+    """Declare members of libraries that are plain values: `numpy.newaxis` is None."""
     _enter_all(CONSTANTS, constants)
 
 
@@ -210,6 +226,8 @@ class NativeClass:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
+    """A parameter of a rule: `kind` and `default` as `inspect` gives them, the annotation as text."""
+
     name: str
     kind: Any
     default: Any
@@ -244,18 +262,19 @@ class Binding:
         )
 
     @staticmethod
-    def of_fields(cls: type) -> Binding:
+    def of_fields(described: type) -> Binding:
         """The constructor: one parameter per annotated field, those of bases first."""
         fields: dict[str, str] = {}
-        for base in reversed(cls.__mro__):
-            fields.update(base.__dict__.get("__annotations__", {}))
+        for base in reversed(described.__mro__):
+            fields.update(inspect.get_annotations(base))
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        variadic = inspect.Parameter.VAR_POSITIONAL
+        kinds = {"Arguments": inspect.Parameter.VAR_POSITIONAL, "Options": inspect.Parameter.VAR_KEYWORD}
         parameters: list[Parameter] = []
         for name, annotation in fields.items():
-            default = getattr(cls, name, inspect.Parameter.empty)
-            is_variadic = annotation.startswith("Arguments")
-            parameters.append(Parameter(name, variadic if is_variadic else kind, default, "Value" if is_variadic else annotation))
+            default = getattr(described, name, inspect.Parameter.empty)
+            special = kinds.get(annotation)
+            parameters.append(Parameter(name, special or kind, default, annotation if special is None else "Value"))
+        parameters.sort(key=lambda parameter: parameter.kind is inspect.Parameter.VAR_KEYWORD)
         return Binding(tuple(parameters), wants_call=False, wants_self=False, returns_tensor=False)
 
     def bind(
@@ -372,6 +391,11 @@ def _as_known_size(value: Value, framework: Framework) -> Size:
     return size
 
 
+def _as_extent(value: Value, framework: Framework) -> Size:
+    size = as_size(value)
+    return unknown() if size is None else size
+
+
 def _as_sizes(value: Value, framework: Framework) -> Sizes:
     return as_sizes(value)
 
@@ -408,6 +432,7 @@ def _as_int(value: Value, framework: Framework) -> int:
 _COERCIONS: Mapping[str, Callable[[Value, Framework], Value]] = {
     "Tensor": as_tensor,
     "Size": _as_known_size,
+    "Extent": _as_extent,
     "Sizes": _as_sizes,
     "Axes": _as_axes,
     "bool": _as_bool,
@@ -417,4 +442,5 @@ _COERCIONS: Mapping[str, Callable[[Value, Framework], Value]] = {
 
 
 def framework_of(name: str) -> Framework:
+    """The library that a canonical name belongs to."""
     return FRAMEWORKS.get(name.partition(".")[0], "numpy")

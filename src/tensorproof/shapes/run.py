@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tensorproof.shapes.joining import join, join_coarsely, merged_shapes
 from tensorproof.shapes.problems import Edit, Hint, Place, Problem, Related, ShapeOptions, Statistics
+from tensorproof.shapes.sizes import Size
 from tensorproof.shapes.trail import Changes, Trail
-from tensorproof.shapes.values import ClassValue, Frame, FunctionValue, LocalModule, Tensor, Value
+from tensorproof.shapes.values import (
+    UNKNOWN,
+    ClassValue,
+    DictValue,
+    Frame,
+    FunctionValue,
+    Iterator,
+    ListValue,
+    LocalModule,
+    Mutable,
+    Tensor,
+    Value,
+)
 
 if TYPE_CHECKING:
     from tensorproof.rules.rule import Rule
@@ -57,27 +70,65 @@ class Run:
         self.classes: list[ClassValue] = []
         self.functions: list[FunctionValue] = []
         self.reached: set[int] = set()
+        self.generators: dict[ast.AST, bool] = {}
         self.stack: list[FunctionValue] = []
         self.loops: list[Loop] = []
         #: Arguments that all calls of one context were joined to, where contexts are merged.
         self.merged_arguments: dict[object, tuple[Value, ...]] = {}
         self.call_places: list[Place] = []
+        #: By the place of a squeeze without axes, and the sizes behind the first: how many rows it saw first.
+        self.squeezed_rows: dict[tuple[Place, tuple[Size, ...]], Size] = {}
         self._problems: dict[tuple[str, Place], Problem] = {}
         self._hints: dict[Place, tuple[str, Tensor]] = {}
         self._quiet = 0
+        self._limit = options.steps
+
+    def join_slots(self, owner: Mutable, key: str, now: Any, then: Any) -> Any:
+        """Join what one field of an object holds on two paths; fields of containers are not values themselves."""
+        if isinstance(owner, ListValue | Iterator) and key in ("items", "position"):
+            return self._join_items(owner, key, now, then)
+        if isinstance(owner, DictValue) and key == "entries":
+            return self._join_entries(now, then)
+        if key.startswith("__") and isinstance(owner, Frame):
+            return now
+        return self.join(now, then)
+
+    def _join_items(self, owner: ListValue | Iterator, key: str, now: Any, then: Any) -> Any:
+        if key == "position":
+            return min(now, then)
+        if now is None or then is None:
+            return None
+        if len(now) == len(then):
+            return tuple(self.join(a, b) for a, b in zip(now, then, strict=True))
+        element = UNKNOWN
+        for position, value in enumerate((*now, *then)):
+            element = value if position == 0 else self.join(element, value)
+        self.trail.write(owner, "element", element)
+        self.trail.write(owner, "length", UNKNOWN)
+        return None
+
+    def _join_entries(self, now: dict[Value, Value] | None, then: dict[Value, Value] | None) -> dict[Value, Value] | None:
+        """Keys of either side are kept: a key that one path did not set is not read by a program that runs."""
+        if now is None or then is None:
+            return None
+        both = {key: self.join(now[key], then[key]) for key in now if key in then}
+        return {**then, **now, **both}
 
     # -- budgets --------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
         self.statistics.steps += 1
-        if self.statistics.steps > self.options.steps:
-            self.statistics.exhausted = f"stopped after {self.options.steps} steps"
+        if self.statistics.steps > self._limit:
             raise Exhausted
+
+    def limited(self, steps: int) -> None:
+        """Allow that many further steps, within the budget of the whole."""
+        self._limit = min(self.statistics.steps + steps, self.options.steps)
 
     # -- what is said ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def quietly(self) -> Iterator[None]:
+    def quietly(self) -> Generator[None]:
         """Nothing is reported inside."""
         self._quiet += 1
         try:
@@ -86,7 +137,7 @@ class Run:
             self._quiet -= 1
 
     @contextmanager
-    def watching(self) -> Iterator[list[Problem]]:
+    def watching(self) -> Generator[list[Problem]]:
         """Collect the problems of a trial instead of reporting them."""
         kept, self._problems = self._problems, {}
         quiet, self._quiet = self._quiet, 0

@@ -148,9 +148,7 @@ class Polynomial:
 Size: TypeAlias = int | Polynomial
 
 
-def symbol(
-    name: str, role: Role = "size", low: float = 1, high: float = math.inf, origin: Place | None = None
-) -> Polynomial:
+def symbol(name: str, role: Role = "size", low: float = 1, high: float = math.inf, origin: Place | None = None) -> Polynomial:
     """A new size that nobody knows."""
     return _of_atom(Symbol(name, role, low, high, origin))
 
@@ -182,6 +180,7 @@ def is_unknown(size: Size) -> bool:
 
 
 def product(sizes: Iterable[Size]) -> Size:
+    """All sizes multiplied; 1 if there are none."""
     result: Size = 1
     for size in sizes:
         result = result * size
@@ -326,10 +325,12 @@ def divide_exactly(left: Size, right: Size) -> int | Fraction | Polynomial | Non
 
 
 def smallest(sizes: Iterable[Size]) -> Size:
+    """The least of several sizes."""
     return _extreme("min", list(sizes))
 
 
 def largest(sizes: Iterable[Size]) -> Size:
+    """The greatest of several sizes."""
     return _extreme("max", list(sizes))
 
 

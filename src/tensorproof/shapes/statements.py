@@ -41,6 +41,7 @@ def execute_block(run: Run, frame: Frame, body: Sequence[ast.stmt]) -> bool:
 
 
 def execute(run: Run, frame: Frame, statement: ast.stmt) -> bool:
+    """Run one statement; whether the program goes on behind it."""
     run.step()
     handler = _HANDLERS.get(type(statement))
     return True if handler is None else handler(run, frame, statement)
@@ -151,7 +152,7 @@ def either(run: Run, paths: Sequence[Callable[[], bool]]) -> bool:
     if not ends:
         return False
     run.trail.apply(ends[0])
-    run.trail.join(mark, ends[1:], run.join)
+    run.trail.join(mark, ends[1:], run.join_slots)
     return True
 
 
@@ -273,7 +274,7 @@ def _round(run: Run, loop: Loop, bind: Callable[[], None], body: Callable[[], bo
         if not reached:
             run.trail.undo(loop.round_mark)
             run.trail.apply(loop.continues.pop())
-        run.trail.join(loop.round_mark, loop.continues, run.join)
+        run.trail.join(loop.round_mark, loop.continues, run.join_slots)
         reached = True
     return reached
 
@@ -285,7 +286,7 @@ def _leave(run: Run, loop: Loop, reached: bool) -> bool:
         if not reached:
             run.trail.undo(loop.mark)
             run.trail.apply(breaks.pop())
-        run.trail.join(loop.mark, breaks, run.join)
+        run.trail.join(loop.mark, breaks, run.join_slots)
         reached = True
     return reached
 
@@ -313,7 +314,7 @@ def _repeated(
     if ends:
         run.trail.undo(start)
         run.trail.apply(ends[-1])
-        run.trail.join(start, ends[:-1] if at_least_once else [*ends[:-1], {}], run.join)
+        run.trail.join(start, ends[:-1] if at_least_once else [*ends[:-1], {}], run.join_slots)
         reached = True
     elif not at_least_once:
         run.trail.undo(start)
@@ -465,7 +466,7 @@ def _try(run: Run, frame: Frame, node: ast.Try) -> bool:
             execute_block(run, frame, node.finalbody)
             raise
     if failed:
-        run.trail.join(mark, [{}], run.join)
+        run.trail.join(mark, [{}], run.join_slots)
         reached = either(run, [_handler(run, frame, handler) for handler in node.handlers])
     elif reached:
         reached = execute_block(run, frame, node.orelse)

@@ -112,6 +112,8 @@ def set_item(run: Run, frame: Frame, node: ast.Subscript, owner: Value, index: V
             run.trail.write(owner, "element", element)
             run.trail.write(owner, "length", len(items) if items is not None and position is not None else UNKNOWN)
             run.trail.write(owner, "items", None)
+    elif isinstance(owner, NativeObject):
+        calls.call_native(run, run.place(frame, node), owner, "__setitem__", (index, value), {})
     elif isinstance(owner, Instance):
         method = calls.own_method(owner, "__setitem__")
         if method is not None:
@@ -135,8 +137,7 @@ def _store(run: Run, place: Place, owner: Tensor, index: Value, value: Value) ->
     while len(dims) > len(target.dims) and dims[0] == 1:
         dims.pop(0)
     fits = len(dims) <= len(target.dims) and all(
-        size == 1 or same(size, room) is not False
-        for size, room in zip(reversed(dims), reversed(target.dims), strict=False)
+        size == 1 or same(size, room) is not False for size, room in zip(reversed(dims), reversed(target.dims), strict=False)
     )
     if not fits:
         message = f"a value of shape {source} cannot be stored in a part of shape {target}"
@@ -265,12 +266,20 @@ def _select(run: Run, place: Place, tensor: Tensor, parts: Sequence[Value]) -> T
         spot = insert_at if together else 0
         result[spot:spot] = shape
         new_axes = set()
-    contiguous = tensor.contiguous if not advanced_positions and all(isinstance(p, int) for p in parts[:1]) and all(_is_whole(p) for p in parts[1:]) else None
-    return tensor.with_shape(Shape(tuple(result)), new_axes=frozenset(new_axes), contiguous=True if advanced_positions else contiguous)
+    contiguous = (
+        tensor.contiguous
+        if not advanced_positions and all(isinstance(p, int) for p in parts[:1]) and all(_is_whole(p) for p in parts[1:])
+        else None
+    )
+    return tensor.with_shape(
+        Shape(tuple(result)), new_axes=frozenset(new_axes), contiguous=True if advanced_positions else contiguous
+    )
 
 
 def _all_bools(part: Value) -> bool:
-    return isinstance(part, ListValue) and part.items is not None and bool(part.items) and all(isinstance(v, bool) for v in part.items)
+    return (
+        isinstance(part, ListValue) and part.items is not None and bool(part.items) and all(isinstance(v, bool) for v in part.items)
+    )
 
 
 def _broadcast_all(arrays: Sequence[Tensor], unknown_rows: bool) -> tuple[Size, ...] | None:
@@ -300,7 +309,11 @@ def _check_position(run: Run, place: Place, tensor: Tensor, number: Size, size: 
 def slice_length(part: Slice, size: Size) -> Size:
     """How many elements a slice takes of an axis. Ends beyond the axis are cut off, as Python does."""
     start, stop, step = (None if end is None else as_size(end) for end in (part.start, part.stop, part.step))
-    if (part.start is not None and start is None) or (part.stop is not None and stop is None) or (part.step is not None and step is None):
+    if (
+        (part.start is not None and start is None)
+        or (part.stop is not None and stop is None)
+        or (part.step is not None and step is None)
+    ):
         return unknown(0)
     if start is None and stop is None and (step is None or step in (1, -1)):
         return size

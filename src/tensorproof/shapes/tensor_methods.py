@@ -11,9 +11,7 @@ from tensorproof.shapes.run import Run
 from tensorproof.shapes.values import UNKNOWN, TensorMethod, Value
 
 
-def call_method(
-    run: Run, place: Place, method: TensorMethod, arguments: Sequence[Value], keywords: Mapping[str, Value]
-) -> Value:
+def call_method(run: Run, place: Place, method: TensorMethod, arguments: Sequence[Value], keywords: Mapping[str, Value]) -> Value:
     """`tensor.name(...)`."""
     name = f"{attributes.ARRAY_CLASSES[method.receiver.framework]}.{method.name}"
     rule = RULES.get(name)
@@ -23,4 +21,4 @@ def call_method(
     if rule is None:
         run.statistics.unmodelled[name] += 1
         return UNKNOWN
-    return applying.apply_rule(run, place, rule, name, (method.receiver, *arguments), keywords)
+    return applying.apply_rule(run, place, rule, name, (method.receiver, *arguments), keywords, name_place=method.place)

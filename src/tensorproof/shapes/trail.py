@@ -33,9 +33,7 @@ class Trail:
 
     def changes(self, mark: int) -> Changes:
         """What was written since the mark, with the values of now."""
-        return {
-            (owner.serial, key): (owner, key, owner.slots.get(key, MISSING)) for owner, key, _ in self._log[mark:]
-        }
+        return {(owner.serial, key): (owner, key, owner.slots.get(key, MISSING)) for owner, key, _ in self._log[mark:]}
 
     def before(self, mark: int) -> Changes:
         """The same locations with the values that they had at the mark."""
@@ -56,15 +54,16 @@ class Trail:
         for owner, key, value in changes.values():
             self.write(owner, key, value)
 
-    def join(self, mark: int, others: Iterable[Changes], join: Callable[[Any, Any], Any]) -> None:
+    def join(self, mark: int, others: Iterable[Changes], join: Callable[[Mutable, str, Any, Any], Any]) -> None:
         """Join the state of now with other ends of the stretch that began at the mark."""
+        start = self.before(mark)
         for other in others:
-            start = self.before(mark)
             for location in {**start, **other}:
-                owner, key, _ = (other.get(location) or start[location])
+                owner, key, _ = other.get(location) or start[location]
                 now = owner.slots.get(key, MISSING)
+                start.setdefault(location, (owner, key, now))
                 then = other[location][2] if location in other else start[location][2]
-                joined = now if then is MISSING else then if now is MISSING else join(now, then)
+                joined = now if then is MISSING else then if now is MISSING else join(owner, key, now, then)
                 if joined is not now:
                     self.write(owner, key, joined)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -76,6 +76,8 @@ class Tensor:
     framework: Framework = "torch"
     #: Whether memory order is that of the axes: what `view` needs. None where it is not known.
     contiguous: bool | None = True
+    #: Distances in memory between the elements along each axis, where the axes are not in the order of memory and they are known.
+    strides: tuple[Size, ...] | None = None
     #: Axes of size 1 that the program wrote as such (None, unsqueeze, keepdim), from the front.
     new_axes: frozenset[int] = frozenset()
     #: Known content of a small integer tensor: the shape vector of another one, a constant.
@@ -90,7 +92,9 @@ class Tensor:
     def with_shape(self, shape: Shape, **changes: Any) -> Tensor:
         """The result of an operation on this tensor: another shape, and nothing that is only true of this one."""
         fresh: dict[str, Any] = {
-            "contiguous": True,
+            # What is computed from a tensor in another order of memory may keep that order.
+            "contiguous": True if self.contiguous else None,
+            "strides": None,
             "new_axes": frozenset[int](),
             "content": None,
             "recipe": None,
@@ -100,6 +104,22 @@ class Tensor:
 
     def __str__(self) -> str:
         return f"{self.dtype or 'tensor'}{self.shape}"
+
+
+class Results(tuple["Value", ...]):
+    """Several results that also have names: `torch.max(x, dim=1).values`."""
+
+    names: tuple[str, ...]
+
+    @staticmethod
+    def of(**fields: Value) -> Results:
+        results = Results(fields.values())
+        results.names = tuple(fields)
+        return results
+
+    def map(self, function: Callable[[Value], Value]) -> Results:
+        """The function of each, under the same names."""
+        return Results.of(**{name: function(value) for name, value in zip(self.names, self, strict=True)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +136,17 @@ class Slice:
     start: Value
     stop: Value
     step: Value
+
+    @property
+    def constant(self) -> slice[int | None, int | None, int | None] | None:
+        """The slice of Python itself, if all its parts are known."""
+        ends: list[int | None] = []
+        for part in (self.start, self.stop, self.step):
+            size = None if part is None else as_size(part)
+            if part is not None and not isinstance(size, int):
+                return None
+            ends.append(size if isinstance(size, int) else None)
+        return slice(*ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +177,8 @@ class TensorMethod:
 
     receiver: Tensor
     name: str
+    #: Where the name is written.
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,19 +352,23 @@ class Instance(Mutable):
 
 
 class NativeObject(Mutable):
-    """An object of a library's class that a rule describes (a layer, a data loader); `slots` are its attributes."""
+    """An object of a library's class that a rule describes (a layer, a data loader); `slots` are its attributes.
 
-    __slots__ = ("cls", "place")
+    `literals` are the places of arguments of its constructor that are written as plain numbers, by parameter: what an editor
+    can correct.
+    """
+
+    __slots__ = ("cls", "literals", "place")
 
     def __init__(self, cls: NativeClass, place: Place, **slots: Any) -> None:
         super().__init__(**slots)
         self.cls = cls
         self.place = place
+        self.literals: dict[str, Place] = {}
 
 
 Value: TypeAlias = (
-    None
-    | bool
+    bool
     | int
     | Polynomial
     | float
@@ -359,6 +396,7 @@ Value: TypeAlias = (
     | ClassValue
     | Instance
     | NativeObject
+    | None
 )
 
 

@@ -38,17 +38,14 @@ def _expanded(path: str) -> Iterator[str | SourceError]:
         yield path
         return
     name = shown_path(path)
-    try:
-        if Path(path).is_dir():
-            yield from _below(name)
-        elif not os.path.lexists(path):
-            yield SourceError(name, "no such file or folder")
-        elif not Path(path).is_file():
-            yield SourceError(name, "not an ordinary file")
-        else:
-            yield name
-    except ValueError:
-        yield SourceError(ascii(path)[1:-1], "not a possible path")
+    if Path(path).is_dir():
+        yield from _below(name)
+    elif not os.path.lexists(path):
+        yield SourceError(name, "no such file or folder")
+    elif not Path(path).is_file():
+        yield SourceError(name, "not an ordinary file")
+    else:
+        yield name
 
 
 def shown_path(path: str) -> str:

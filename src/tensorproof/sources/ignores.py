@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tokenize
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 _MARK = "tensorproof:"
@@ -44,17 +45,11 @@ class Ignores:
         return any(code.startswith(silenced) for row in lines for silenced in self.lines.get(row, ()))
 
     def _read(self, text: str) -> None:
-        start: int | None = None
-        for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
-            row = token.start[0]
+        tokens = python_tokens(text)
+        self.statements = statement_lines(tokens)
+        for token in tokens:
             if token.type == tokenize.COMMENT:
-                self._add(row, token.string)
-            elif token.type == tokenize.NEWLINE:
-                if start is not None and start < row:
-                    self.statements.update((line, (start, row)) for line in range(start, row + 1))
-                start = None
-            elif token.type not in _LAYOUT and start is None:
-                start = row
+                self._add(token.start[0], token.string)
 
     def _add(self, row: int, comment: str) -> None:
         for match in _COMMENT.finditer(comment):
@@ -64,3 +59,23 @@ class Ignores:
                 self.file += codes
             else:
                 self.lines[row] = self.lines.get(row, ()) + codes
+
+
+def python_tokens(text: str) -> list[tokenize.TokenInfo]:
+    """The tokens of a text. Raises `tokenize.TokenError` or `SyntaxError` where it is not Python."""
+    return list(tokenize.generate_tokens(io.StringIO(text, newline=None).readline))
+
+
+def statement_lines(tokens: Iterable[tokenize.TokenInfo]) -> dict[int, tuple[int, int]]:
+    """First and last line of the statement that a line belongs to, for lines of statements that have several."""
+    lines: dict[int, tuple[int, int]] = {}
+    start: int | None = None
+    for token in tokens:
+        row = token.start[0]
+        if token.type == tokenize.NEWLINE:
+            if start is not None and start < row:
+                lines.update((line, (start, row)) for line in range(start, row + 1))
+            start = None
+        elif token.type not in _LAYOUT and start is None:
+            start = row
+    return lines

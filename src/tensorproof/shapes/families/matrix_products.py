@@ -56,7 +56,9 @@ def torch_matmul(input: Tensor, other: Tensor, *, out: Value = None) -> Tensor:
     return product(input, other)
 
 
-@shape_rule("torch.mm", "torch.Tensor.mm", "torch.bmm", "torch.Tensor.bmm", "torch.mv", "torch.Tensor.mv", "torch.dot", "torch.Tensor.dot")
+@shape_rule(
+    "torch.mm", "torch.Tensor.mm", "torch.bmm", "torch.Tensor.bmm", "torch.mv", "torch.Tensor.mv", "torch.dot", "torch.Tensor.dot"
+)
 def torch_fixed_rank(call: Call, input: Tensor, mat2: Tensor, *, out: Value = None) -> Tensor:
     """Products whose operands have a fixed rank, and are not broadcast."""
     wanted = {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}[call.name.rpartition(".")[2]]

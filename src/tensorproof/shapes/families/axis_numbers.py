@@ -1,0 +1,77 @@
+"""Axis arguments: numbers from the front or the back, checked against the rank."""
+
+from __future__ import annotations
+
+from tensorproof.rules.shapes.axis_out_of_range import AXIS_OUT_OF_RANGE
+from tensorproof.shapes.rule_table import Axes, Call, Mismatch
+from tensorproof.shapes.shape import ANY_SHAPE, SCALAR, Shape
+from tensorproof.shapes.sizes import Size
+from tensorproof.shapes.values import UNKNOWN, Tensor, Value
+
+
+def resolved_axis(call: Call, tensor: Tensor, axis: int, result: Value = UNKNOWN) -> int:
+    """The axis counted from the front if the rank is known, else as it was given. PyTorch's scalars have axis 0 and -1.
+
+    `result` is what to go on with if there is no such axis.
+    """
+    shape = tensor.shape
+    if shape.rank is None:
+        return axis
+    rank = max(shape.rank, 1) if call.framework == "torch" else shape.rank
+    if not -rank <= axis < rank:
+        raise Mismatch(AXIS_OUT_OF_RANGE, _out_of_range(axis, shape), result=result, tensors=(tensor,))
+    return axis % rank
+
+
+def _out_of_range(axis: int, shape: Shape) -> str:
+    rank = shape.rank or 0
+    axes = "it has no axes" if rank == 0 else "its only axis is 0 (or -1)" if rank == 1 else f"its axes are 0 to {rank - 1} (or {-rank} to -1)"
+    return f"axis {axis} does not exist in {shape}: {axes}"
+
+
+def resolved_axes(call: Call, tensor: Tensor, axes: Axes, result: Value = UNKNOWN) -> tuple[int, ...] | None:
+    """Several axes, each named once; None stays None."""
+    if axes is None:
+        return None
+    given = axes if isinstance(axes, tuple) else (axes,)
+    found = tuple(resolved_axis(call, tensor, axis, result) for axis in given)
+    if len(set(found)) < len(found):
+        message = f"axes {list(given)} name an axis of {tensor.shape} twice"
+        raise Mismatch(AXIS_OUT_OF_RANGE, message, result=result, tensors=(tensor,))
+    return found
+
+
+def replaced_size(shape: Shape, axis: int, size: Size) -> Shape:
+    """The shape with another size at an axis; of unknown rank where the axis is between the known ends."""
+    if shape.tail is None:
+        return Shape(tuple(size if position == axis % len(shape.head) else old for position, old in enumerate(shape.head)))
+    if 0 <= axis < len(shape.head):
+        return Shape((*shape.head[:axis], size, *shape.head[axis + 1 :]), shape.tail)
+    if axis < 0 and -axis <= len(shape.tail):
+        position = axis + len(shape.tail)
+        return Shape(shape.head, (*shape.tail[:position], size, *shape.tail[position + 1 :]))
+    return Shape((), shape.tail) if axis < 0 else Shape(shape.head, ())
+
+
+def without_axes(shape: Shape, axes: tuple[int, ...] | None, *, keep: bool) -> Shape:
+    """The shape after a reduction over axes (all of them if None), which are kept with size 1 or removed."""
+    if axes is None:
+        if not keep:
+            return SCALAR
+        return Shape((1,) * shape.rank) if shape.rank is not None else ANY_SHAPE
+    if shape.tail is not None:
+        return _without_open(shape, axes, keep=keep)
+    if keep:
+        return Shape(tuple(1 if axis in axes else size for axis, size in enumerate(shape.head)))
+    return Shape(tuple(size for axis, size in enumerate(shape.head) if axis not in axes))
+
+
+def _without_open(shape: Shape, axes: tuple[int, ...], *, keep: bool) -> Shape:
+    """A reduction of a shape of unknown rank: an end that all its axes lie in, or that none can reach, stays known."""
+    assert shape.tail is not None
+    count = len(shape.tail)
+    head = [1 if axis in axes else size for axis, size in enumerate(shape.head) if keep or axis not in axes]
+    tail = [1 if axis - count in axes else size for axis, size in enumerate(shape.tail) if keep or axis - count not in axes]
+    reaches_tail = any(axis >= len(shape.head) for axis in axes)
+    reaches_head = any(axis < -count for axis in axes)
+    return Shape(() if reaches_head else tuple(head), () if reaches_tail else tuple(tail))
