@@ -9,9 +9,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import importlib
 
-TABLES = ("speed", "memory", "scale", "float16", "abstractions", "watch", "torch_models")
+TABLES = ("speed", "memory", "scale", "float16", "abstractions", "watch", "torch_models", "shapes")
 #: Tables that take longer, and are made when they are named.
-LONG_TABLES = ("unit_tests", "system_tests", "repairs", "fixes", "developers", "plans", "program_repairs")
+LONG_TABLES = ("unit_tests", "system_tests", "repairs", "fixes", "developers", "plans", "program_repairs", "installed_sources")
 
 
 def main(names: list[str]) -> int:

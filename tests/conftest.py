@@ -51,6 +51,7 @@ BUDGETS = {
     "training phase": 60,
     "fix programs": 90,
     "shape oracles": 400,
+    "shape corpus": 120,
     "language server": 60,
     "shapes": 300,
 }

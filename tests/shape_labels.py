@@ -45,7 +45,7 @@ ROOT = Path(__file__).parent.parent
 FIXTURES = Path(__file__).parent / "fixtures"
 
 #: Seconds that one program may take, and that a child may take to import its frameworks.
-PROGRAM_LIMIT = 30.0
+PROGRAM_LIMIT = 60.0
 START_LIMIT = 180.0
 
 #: What a child imports before the first program, so that no program pays for it.

@@ -5,13 +5,17 @@ from __future__ import annotations
 from tests.shape_cases import Draw, cases
 
 
+def spelled(draw: Draw) -> str:
+    """The name as a program writes it."""
+    return draw.name.replace("numpy.", "np.", 1) if draw.name.startswith("numpy.") else draw.name
+
+
 def called(draw: Draw, shape: tuple[int, ...], *arguments: object) -> str:
     """The function on an array of that shape, or the method of it."""
     array, rest = draw.array(shape), ", ".join(map(str, arguments))
     if draw.is_method:
         return f"{array}.{draw.short}({rest})"
-    name = draw.name.replace("numpy.", "np.", 1) if draw.name.startswith("numpy.") else draw.name
-    return f"{name}({array}{', ' if rest else ''}{rest})"
+    return f"{spelled(draw)}({array}{', ' if rest else ''}{rest})"
 
 
 def _order(draw: Draw, rank: int) -> list[int]:

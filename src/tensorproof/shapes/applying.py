@@ -68,6 +68,8 @@ def apply_rule(
         run.trail.join(mark, ends[1:], run.join_slots)
     if failures and not results:
         first = failures[0]
+        if any(_is_suspect(value) for value in (*arguments, *keywords.values())):
+            return _suspected(_described(place, name, first.result))
         run.report(
             first.rule,
             place,
@@ -78,7 +80,7 @@ def apply_rule(
             edits=first.edits,
             operation=name,
         )
-        return _described(place, name, first.result)
+        return _suspected(_described(place, name, first.result))
     return choice(results)
 
 
@@ -141,6 +143,8 @@ def _count(run: Run, result: Value) -> None:
 def _recorded(result: Value, recipe: Recipe) -> Value:
     if isinstance(result, Tensor) and result.recipe is None:
         return replace(result, recipe=recipe)
+    if type(result) is tuple:
+        return tuple(_recorded(part, replace(recipe, part=position)) for position, part in enumerate(result))
     return result
 
 
@@ -158,6 +162,22 @@ def _described(place: Place, name: str, result: Value, operands: Sequence[Tensor
     if isinstance(result, tuple):
         return tuple(_described(place, name, part, operands) for part in result)
     return result
+
+
+def _is_suspect(value: Value) -> bool:
+    """Whether a value, or a part of it, comes from an operation that was reported."""
+    if isinstance(value, Tensor):
+        return value.suspect
+    if isinstance(value, Choice):
+        return any(_is_suspect(part) for part in value.of)
+    items = value.items if isinstance(value, ListValue) else value
+    return isinstance(items, tuple) and any(isinstance(part, Tensor) and part.suspect for part in items)
+
+
+def _suspected(result: Value) -> Value:
+    if isinstance(result, Tensor):
+        return replace(result, suspect=True)
+    return tuple(_suspected(part) for part in result) if isinstance(result, tuple) else result
 
 
 def _fallback(rule: ShapeRule, name: str) -> Value:

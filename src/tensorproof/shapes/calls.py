@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tensorproof.shapes import applying, expressions, iteration, tensor_methods
+from tensorproof.shapes import applying, declarations, expressions, iteration, tensor_methods
 from tensorproof.shapes.joining import alternatives, choice, join_coarsely
 from tensorproof.shapes.problems import Place
 from tensorproof.shapes.rule_table import CLASSES, RULES, NativeClass, NotKnown, ShapeRule
@@ -175,8 +175,10 @@ def call_function(run: Run, frame: Frame, node: Node, function: FunctionValue, a
         return UNKNOWN
     run.step()
     inner = Frame(function.frame.module, function.frame, function)
-    if not _bind(run, inner, function, arguments, keywords):
+    if not _bind(inner, function, arguments, keywords):
         return UNKNOWN
+    run.call_places.append(run.place(frame, node))
+    declarations.declare_parameters(run, inner, function)
     _merge_context(run, run.place(frame, node), function, inner)
     inner.mark = run.trail.mark()
     run.reached.add(id(function.node))
@@ -185,6 +187,7 @@ def call_function(run: Run, frame: Frame, node: Node, function: FunctionValue, a
         return _run_body(run, inner, function)
     finally:
         run.stack.pop()
+        run.call_places.pop()
 
 
 def _run_body(run: Run, frame: Frame, function: FunctionValue) -> Value:
@@ -221,7 +224,7 @@ def _generated(run: Run, frame: Frame) -> Value:
     return Iterator(None, iteration.any_of(run, tuple(yields)) if yields else UNKNOWN)
 
 
-def _bind(run: Run, frame: Frame, function: FunctionValue, arguments: Arguments, keywords: Keywords) -> bool:
+def _bind(frame: Frame, function: FunctionValue, arguments: Arguments, keywords: Keywords) -> bool:
     """Bind parameters; whether the arguments fit."""
     spec = function.node.args
     names = [argument.arg for argument in (*spec.posonlyargs, *spec.args)]

@@ -106,6 +106,8 @@ class Call:
         edits: Sequence[Edit] = (),
     ) -> None:
         """Report something that runs and is hardly meant. The place of the call is blamed."""
+        if any(tensor.suspect for tensor in tensors):
+            return
         self.run.report(
             rule, self.place, message, certain=False, tensors=tensors, related=related, edits=edits, operation=self.name
         )
@@ -441,6 +443,12 @@ _COERCIONS: Mapping[str, Callable[[Value, Framework], Value]] = {
 }
 
 
+#: What Keras gives back as arrays of NumPy.
+_NUMPY_OF_KERAS = ("keras.utils.", "keras.datasets.", "keras.preprocessing.")
+
+
 def framework_of(name: str) -> Framework:
     """The library that a canonical name belongs to."""
+    if name.startswith(_NUMPY_OF_KERAS) or name.endswith((".predict", ".predict_on_batch")):
+        return "numpy"
     return FRAMEWORKS.get(name.partition(".")[0], "numpy")

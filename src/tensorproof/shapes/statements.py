@@ -37,7 +37,10 @@ def _handles(*kinds: type[ast.stmt]) -> Callable[[Handler], Handler]:
 
 def execute_block(run: Run, frame: Frame, body: Sequence[ast.stmt]) -> bool:
     """Run statements in order; whether the end is reached."""
-    return all(execute(run, frame, statement) for statement in body)
+    for statement in body:
+        if not execute(run, frame, statement):
+            return False
+    return True
 
 
 def execute(run: Run, frame: Frame, statement: ast.stmt) -> bool:

@@ -64,6 +64,8 @@ class Recipe:
     keywords: tuple[tuple[str, Value], ...]
     place: Place
     receiver: Value = None
+    #: Which of several results the tensor is.
+    part: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +88,8 @@ class Tensor:
     recipe: Recipe | None = None
     #: "placeholder", "variable", "parameter": what an operation must know of it.
     kind: str = ""
+    #: Whether it comes from an operation that was reported: what follows from that is not reported again.
+    suspect: bool = False
     #: A factor by which a reshape multiplied the batch size, and the history step that did.
     batch_factor: tuple[Size, History] | None = None
 

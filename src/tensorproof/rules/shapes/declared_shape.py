@@ -1,7 +1,7 @@
 """Shape that contradicts what is declared for it.
 
 ## What it does
-A jaxtyping annotation or a shape comment such as `# (B, C, H, W)` says another rank or size than the tensor has there.
+A jaxtyping annotation says another rank or size than the tensor that a caller passes.
 
 ## Why it matters
 One of the two is wrong: readers trust the declaration, and a run-time checker stops at the annotation.

@@ -322,7 +322,7 @@ def squeezed(call: Call, tensor: Tensor, axes: Axes, *, lenient: bool = False) -
         positions = tuple(axis for axis, size in enumerate(shape.dims) if size == 1)
     else:
         distinct = call.framework not in ("tf", "keras")
-        scalar_has_axis = call.framework in ("torch", "numpy")
+        scalar_has_axis = call.framework == "torch" or (call.framework == "numpy" and isinstance(axes, int))
         found = checked_axes(tensor, as_tuple(axes), scalar_has_axis=scalar_has_axis, distinct=distinct)
         assert found is not None
         positions = tuple(axis for axis in found if axis < shape.rank)

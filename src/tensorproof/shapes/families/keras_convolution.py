@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tensorproof.rules.shapes.convolution_channels import CONVOLUTION_CHANNELS
 from tensorproof.rules.shapes.window_too_large import WINDOW_TOO_LARGE
 from tensorproof.shapes.families.keras_layers import Layer, activated, built_here, built_size, layer, layer_name
@@ -46,39 +48,43 @@ def need_channels(call: Call, input: Tensor, channels: Size, result: Tensor) -> 
         raise Mismatch(CONVOLUTION_CHANNELS, message, result=result, tensors=(input,), related=built_here(call, "_features"))
 
 
-class Convolution(Layer):
-    """What all convolutions share: a window that slides over `axes` spatial axes."""
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What slides over the spatial axes."""
 
-    axes = 0
-    #: Fields that every subclass declares in the order of its own constructor.
-    kernel_size: Value
-    strides: Value
+    axes: int
+    kernel: tuple[Size, ...]
+    strides: tuple[Size, ...]
+    dilation: tuple[Size, ...]
     padding: Value
     data_format: Value
-    dilation_rate: Value
-    activation: Value
 
-    def check_window(self, call: Call) -> None:
+    @staticmethod
+    def of(axes: int, kernel: Value, strides: Value, dilation: Value, padding: Value, data_format: Value) -> Window:
+        return Window(axes, per_axis(kernel, axes), per_axis(strides, axes), per_axis(dilation, axes), padding, data_format)
+
+    def check(self, call: Call) -> None:
         """A stride and a dilation exclude each other."""
-        if all(any(bounds(number)[0] > 1 for number in per_axis(value, self.axes)) for value in (self.strides, self.dilation_rate)):
-            raise Mismatch(WINDOW_TOO_LARGE, f"{layer_name(call)} cannot have both a stride and a dilation above 1", related=origin(call))
-
-    def convolved(self, call: Call, inputs: Tensor, filters: Size | None, multiplier: Size = 1) -> Tensor:
-        """The result with `filters` channels, or a multiple of those of the input."""
-        batch, spatial, channels = split_planes(call, inputs, self.axes, self.data_format)
-        windows = tuple(map(extent, per_axis(self.kernel_size, self.axes), per_axis(self.dilation_rate, self.axes)))
-        strides = per_axis(self.strides, self.axes)
-        sizes = tuple(slid(*row, self.padding) for row in zip(spatial, windows, strides, strict=True))
-        outputs = channels * multiplier if filters is None else filters
-        result = inputs.with_shape(join_planes(batch, sizes, outputs, self.data_format), dtype="f32")
-        need_positive(call, inputs, spatial, windows, sizes, result)
-        need_channels(call, inputs, channels, result)
-        return activated(call, self.activation, result)
+        if all(any(bounds(number)[0] > 1 for number in numbers) for numbers in (self.strides, self.dilation)):
+            raise Mismatch(WINDOW_TOO_LARGE, f"{layer_name(call)} cannot have both a stride and a dilation above 1")
 
 
-class PlainConvolution(Layer):
-    """The constructor of `Conv1D`, `Conv2D` and `Conv3D`."""
+def convolved(call: Call, inputs: Tensor, window: Window, filters: Size | None, multiplier: Size = 1) -> Tensor:
+    """The result with `filters` channels, or with a multiple of those of the input."""
+    batch, spatial, channels = split_planes(call, inputs, window.axes, window.data_format)
+    windows = tuple(map(extent, window.kernel, window.dilation))
+    sizes = tuple(slid(*row, window.padding) for row in zip(spatial, windows, window.strides, strict=True))
+    outputs = channels * multiplier if filters is None else filters
+    result = inputs.with_shape(join_planes(batch, sizes, outputs, window.data_format), dtype="f32")
+    need_positive(call, inputs, spatial, windows, sizes, result)
+    need_channels(call, inputs, channels, result)
+    return result
 
+
+class Plain(Layer):
+    """What `Conv1D`, `Conv2D` and `Conv3D` share."""
+
+    axes = 0
     filters: Extent
     kernel_size: Value
     strides: Value = 1
@@ -89,21 +95,22 @@ class PlainConvolution(Layer):
     activation: Value = None
     use_bias: Value = True
 
+    def _window(self) -> Window:
+        return Window.of(self.axes, self.kernel_size, self.strides, self.dilation_rate, self.padding, self.data_format)
 
-class Plain(PlainConvolution, Convolution):
     def setup(self, call: Call) -> Value:
-        self.check_window(call)
+        self._window().check(call)
         if isinstance(self.filters, int) and isinstance(self.groups, int) and (self.groups <= 0 or self.filters % self.groups):
             raise Mismatch(CONVOLUTION_CHANNELS, f"{self.filters} filters cannot be divided into {self.groups} groups")
         return None
 
     def __call__(self, call: Call, inputs: Tensor, **options: Value) -> Tensor:
-        result = self.convolved(call, inputs, self.filters)
+        result = convolved(call, inputs, self._window(), self.filters)
         _, _, channels = split_planes(call, inputs, self.axes, self.data_format)
         if isinstance(channels, int) and isinstance(self.groups, int) and self.groups > 0 and channels % self.groups:
             message = f"the {channels} channels of {inputs.shape} cannot be divided into {self.groups} groups"
             raise Mismatch(CONVOLUTION_CHANNELS, message, result=result, tensors=(inputs,), related=origin(call))
-        return result
+        return activated(call, self.activation, result)
 
 
 @layer("Conv1D", "Convolution1D")
@@ -121,9 +128,10 @@ class Conv3D(Plain):
     axes = 3
 
 
-class DepthwiseConvolution(Layer):
-    """The constructor of `DepthwiseConv1D` and `DepthwiseConv2D`."""
+class Depthwise(Layer):
+    """What `DepthwiseConv1D` and `DepthwiseConv2D` share."""
 
+    axes = 0
     kernel_size: Value
     strides: Value = 1
     padding: Value = "valid"
@@ -133,14 +141,15 @@ class DepthwiseConvolution(Layer):
     activation: Value = None
     use_bias: Value = True
 
+    def _window(self) -> Window:
+        return Window.of(self.axes, self.kernel_size, self.strides, self.dilation_rate, self.padding, self.data_format)
 
-class Depthwise(DepthwiseConvolution, Convolution):
     def setup(self, call: Call) -> Value:
-        self.check_window(call)
+        self._window().check(call)
         return None
 
     def __call__(self, call: Call, inputs: Tensor, **options: Value) -> Tensor:
-        return self.convolved(call, inputs, None, self.depth_multiplier)
+        return activated(call, self.activation, convolved(call, inputs, self._window(), None, self.depth_multiplier))
 
 
 @layer("DepthwiseConv1D")
@@ -153,9 +162,10 @@ class DepthwiseConv2D(Depthwise):
     axes = 2
 
 
-class SeparableConvolution(Layer):
-    """The constructor of `SeparableConv1D` and `SeparableConv2D`."""
+class Separable(Layer):
+    """What `SeparableConv1D` and `SeparableConv2D` share."""
 
+    axes = 0
     filters: Extent
     kernel_size: Value
     strides: Value = 1
@@ -166,14 +176,15 @@ class SeparableConvolution(Layer):
     activation: Value = None
     use_bias: Value = True
 
+    def _window(self) -> Window:
+        return Window.of(self.axes, self.kernel_size, self.strides, self.dilation_rate, self.padding, self.data_format)
 
-class Separable(SeparableConvolution, Convolution):
     def setup(self, call: Call) -> Value:
-        self.check_window(call)
+        self._window().check(call)
         return None
 
     def __call__(self, call: Call, inputs: Tensor, **options: Value) -> Tensor:
-        return self.convolved(call, inputs, self.filters)
+        return activated(call, self.activation, convolved(call, inputs, self._window(), self.filters))
 
 
 @layer("SeparableConv1D", "SeparableConvolution1D")

@@ -15,7 +15,7 @@ from tensorproof.shapes.families.modules import origin, write
 from tensorproof.shapes.problems import Related
 from tensorproof.shapes.rule_table import AnyClass, Call, Extent, Mismatch, NotKnown, as_sizes, native_class
 from tensorproof.shapes.shape import ANY_SHAPE, Shape, meet, of_rank
-from tensorproof.shapes.sizes import Polynomial, Size, is_unknown, same, unknown
+from tensorproof.shapes.sizes import Polynomial, Size, is_unknown, same, symbol, symbols, unknown
 from tensorproof.shapes.values import (
     UNKNOWN,
     BoundMethod,
@@ -33,6 +33,15 @@ from tensorproof.shapes.values import (
 #: Further keywords of a constructor: `name`, `dtype`, initialisers, `input_shape` and the like.
 Options = dict[str, Value]
 Arguments = tuple[Value, ...]
+
+
+#: The batch of every `keras.Input`: all inputs of one model have the same.
+BATCH = symbol("N", "batch")
+
+
+def is_symbolic(tensor: Tensor) -> bool:
+    """Whether a tensor comes from `keras.Input`: it stands for data that are not there yet."""
+    return bool(tensor.shape.head) and symbols(BATCH) <= symbols(tensor.shape.head[0])
 
 
 def need_rank(call: Call, input: Tensor, rank: int, result: Shape = ANY_SHAPE) -> Tensor:

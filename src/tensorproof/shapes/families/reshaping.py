@@ -24,7 +24,8 @@ from tensorproof.shapes.values import Tensor, Value
 
 def reshaped(call: Call, tensor: Tensor, target: Sequence[Size]) -> Tensor:
     """The tensor under new sizes, one of which may be -1: what remains. Elements are counted, and two habits are warned of."""
-    target = tuple(target)
+    # To NumPy every negative size is what remains.
+    target = tuple(-1 if call.framework == "numpy" and bounds(size)[1] < 0 else size for size in target)
     goal = Shape(target)
     if target.count(-1) > 1 or any(bounds(size)[1] < -1 for size in target):
         message = f"{goal} is no shape: only one size may be -1, and none may be less"
@@ -241,7 +242,7 @@ def unflattened(tensor: Tensor, axis: int, sizes: Sequence[Size]) -> Tensor:
     remainder = rest if isinstance(rest, int | Polynomial) and exact and len(free) == 1 else unknown(0)
     filled = [remainder if place in free else size for place, size in enumerate(sizes)]
     result = tensor.with_shape(Shape((*shape.dims[:position], *filled, *shape.dims[position + 1 :])))
-    wrong = not sizes or list(sizes).count(-1) > 1
+    wrong = not sizes or list(sizes).count(-1) > 1 or any(bounds(size)[1] < -1 for size in sizes)
     if not free:
         wrong = wrong or same(whole, known) is False
     elif isinstance(whole, int) and isinstance(known, int) and len(free) == 1 and sizes[free[0]] == -1:
