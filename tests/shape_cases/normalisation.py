@@ -52,7 +52,8 @@ def _(draw: Draw) -> str:
 def _(draw: Draw) -> str:
     axes = dimensions(draw)
     features = draw.integer(1, 5)
-    front = [draw.integer(1, 3)] if draw.chance(0.8) else []
+    # A lazy layer takes its first input with a batch only.
+    front = [draw.integer(1, 3)] if "Lazy" in draw.name or draw.chance(0.8) else []
     shape = [*front, features, *(draw.integer(1, 3) for _ in range(axes))]
     if draw.chance(0.15):
         shape.insert(0, 2)

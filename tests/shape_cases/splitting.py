@@ -28,8 +28,6 @@ def _(draw: Draw) -> str:
     shape, axis, size = _sized(draw)
     if draw.short == "split" and "lax" not in draw.name and draw.chance(0.5):
         return called(draw, shape, draw.integer(0, 6) if draw.chance(0.9) else -1, axis)
-    if "lax" in draw.name:
-        return called(draw, shape, _cut(draw, size), axis)
     return called(draw, shape, _cut(draw, size), axis)
 
 
@@ -74,6 +72,6 @@ def _(draw: Draw) -> str:
     if draw.chance(0.5):
         return called(draw, shape, draw.integer(1, 4), axis)
     sizes = _cut(draw, size)
-    if draw.chance(0.3):
+    if len(sizes) > 1 and draw.chance(0.3):
         sizes[draw.integer(0, len(sizes) - 1)] = -1
     return called(draw, shape, sizes, axis)

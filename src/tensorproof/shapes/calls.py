@@ -19,6 +19,7 @@ from tensorproof.shapes.values import (
     Choice,
     ClassValue,
     DictValue,
+    DType,
     Frame,
     FunctionValue,
     Instance,
@@ -70,6 +71,9 @@ def call(run: Run, frame: Frame, node: Node, function: Value, arguments: Argumen
         return call(run, frame, node, function.function, (*function.arguments, *arguments), combined)
     if isinstance(function, Choice):
         return _call_choice(run, frame, node, function, arguments, keywords)
+    if isinstance(function, DType) and len(arguments) == 1:
+        # `np.float32(x)`: a number type is called to cast.
+        return applying.apply_rule(run, run.place(frame, node), RULES["numpy.asarray"], "numpy.asarray", (*arguments, function), {})
     return UNKNOWN
 
 
@@ -180,14 +184,23 @@ def call_function(run: Run, frame: Frame, node: Node, function: FunctionValue, a
     run.call_places.append(run.place(frame, node))
     declarations.declare_parameters(run, inner, function)
     _merge_context(run, run.place(frame, node), function, inner)
+    key = run.memo.key(function, inner.slots) if run.options.context == "full" and not run.trials else None
+    known = None if key is None else run.memo.recall(key)
+    if known is not None:
+        run.call_places.pop()
+        return known[0]
+    before = run.trail.version
     inner.mark = run.trail.mark()
     run.reached.add(id(function.node))
     run.stack.append(function)
     try:
-        return _run_body(run, inner, function)
+        result = _run_body(run, inner, function)
     finally:
         run.stack.pop()
         run.call_places.pop()
+    if key is not None:
+        run.memo.remember(key, before, result)
+    return result
 
 
 def _run_body(run: Run, frame: Frame, function: FunctionValue) -> Value:

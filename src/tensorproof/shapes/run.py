@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from tensorproof.shapes.joining import join, join_coarsely, merged_shapes
+from tensorproof.shapes.memo import Memo
 from tensorproof.shapes.problems import Edit, Hint, Place, Problem, Related, ShapeOptions, Statistics
 from tensorproof.shapes.sizes import Size
 from tensorproof.shapes.trail import Changes, Trail
@@ -64,6 +65,7 @@ class Run:
         self.options = options
         self.profile: Profile = profile
         self.trail = Trail()
+        self.memo = Memo(self.trail)
         self.statistics = Statistics()
         self.join: Callable[[Value, Value], Value] = join if options.values == "full" else join_coarsely
         self.modules: dict[str, LocalModule | None] = {}
@@ -81,6 +83,8 @@ class Run:
         self._problems: dict[tuple[str, Place], Problem] = {}
         self._hints: dict[Place, tuple[str, Tensor]] = {}
         self._quiet = 0
+        #: Trials under way whose problems are not reported as usual: calls are not remembered in them.
+        self.trials = 0
         self._limit = options.steps
 
     def join_slots(self, owner: Mutable, key: str, now: Any, then: Any) -> Any:
@@ -131,10 +135,12 @@ class Run:
     def quietly(self) -> Generator[None]:
         """Nothing is reported inside."""
         self._quiet += 1
+        self.trials += 1
         try:
             yield
         finally:
             self._quiet -= 1
+            self.trials -= 1
 
     @contextmanager
     def watching(self) -> Generator[list[Problem]]:
@@ -142,9 +148,11 @@ class Run:
         kept, self._problems = self._problems, {}
         quiet, self._quiet = self._quiet, 0
         collected: list[Problem] = []
+        self.trials += 1
         try:
             yield collected
         finally:
+            self.trials -= 1
             collected.extend(self._problems.values())
             self._problems, self._quiet = kept, quiet
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from tensorproof.shapes.values import Mutable
+from tensorproof.shapes.values import Frame, Mutable
 
 #: A name or field that holds nothing.
 MISSING: Any = object()
@@ -20,7 +20,7 @@ class Trail:
 
     def __init__(self) -> None:
         self._log: list[tuple[Mutable, str, Any]] = []
-        #: Counts writes to objects other than frames: what a memo must not outlive.
+        #: Counts writes to what others than the running function can see: what a memo must not outlive.
         self.version = 0
 
     def mark(self) -> int:
@@ -28,6 +28,7 @@ class Trail:
 
     def write(self, owner: Mutable, key: str, value: Any) -> None:
         """Set a field; `MISSING` deletes it."""
+        self._touch(owner)
         self._log.append((owner, key, owner.slots.get(key, MISSING)))
         _put(owner, key, value)
 
@@ -47,8 +48,14 @@ class Trail:
         undone = self.changes(mark)
         while len(self._log) > mark:
             owner, key, old = self._log.pop()
+            self._touch(owner)
             _put(owner, key, old)
         return undone
+
+    def _touch(self, owner: Mutable) -> None:
+        """Local variables of a running function are seen by that function alone; everything else is the state of the program."""
+        if not isinstance(owner, Frame) or owner.function is None or owner.is_class:
+            self.version += 1
 
     def apply(self, changes: Changes) -> None:
         for owner, key, value in changes.values():

@@ -5,11 +5,14 @@ from __future__ import annotations
 from tensorproof.rules.shapes.loss_broadcast import LOSS_BROADCAST
 from tensorproof.rules.shapes.loss_target import LOSS_TARGET
 from tensorproof.rules.shapes.single_class import SINGLE_CLASS
+from tensorproof.shapes.calls import own_method
 from tensorproof.shapes.families.broadcasting import broadcast_dims
 from tensorproof.shapes.rule_table import Call, Mismatch, native_class, shape_rule
 from tensorproof.shapes.shape import ANY_SHAPE, SCALAR, Shape, same_shape
-from tensorproof.shapes.sizes import same
 from tensorproof.shapes.values import Instance, NativeObject, Tensor, Value
+
+Arguments = tuple[Value, ...]
+Options = dict[str, Value]
 
 #: Short names that `compile` takes, and older spellings.
 ALIASES = {
@@ -150,36 +153,32 @@ def loss_function(call: Call, y_true: Tensor, y_pred: Tensor, *options: Value, *
     return compared(call, function_name(call.name), y_true, y_pred, wrapped=False)
 
 
+@native_class("keras.losses.Loss")
 class Loss:
-    """The base of all losses. Subclasses are called through `call`, and their result is averaged."""
+    """The base of all losses: what `call` computes for each sample is averaged."""
 
-    calls = "call"
-    reduction: Value = "sum_over_batch_size"
+    reduction = "sum_over_batch_size"
+    arguments: Arguments
     options: Options
 
-    def call(self, call: Call, y_true: Tensor, y_pred: Tensor) -> Value:
-        name = _CLASSES.get(call.name.rpartition(".call")[0].rpartition(".")[2])
-        return y_pred.with_shape(ANY_SHAPE) if name is None else compared(call, name, y_true, y_pred, wrapped=True)
+    def call(self, call: Call, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        """`super().call(...)` in a subclass."""
+        return self._each(call, call.name.removesuffix(".call"), y_true, y_pred)
+
+    def _each(self, call: Call, path: str, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        name = _CLASSES.get(path.rpartition(".")[2])
+        if name is None or self.__dict__.get("axis", -1) != -1:
+            return y_pred.with_shape(ANY_SHAPE)
+        return compared(call, name, y_true, y_pred, wrapped=True)
 
     def __call__(self, call: Call, y_true: Tensor, y_pred: Tensor, sample_weight: Value = None) -> Tensor:
-        last = call.name.rpartition(".")[2]
-        if self.__dict__.get("axis", -1) != -1:
-            return y_pred.with_shape(ANY_SHAPE)
-        loss = compared(call, _CLASSES[last], y_true, y_pred, wrapped=True)
-        if self.reduction in (None, "none"):
-            return loss
-        return y_pred.with_shape(SCALAR if isinstance(self.reduction, str) else ANY_SHAPE)
+        assert isinstance(call.receiver, Instance | NativeObject)
+        own = own_method(call.receiver, "call")
+        loss = self._each(call, call.name, y_true, y_pred) if own is None else call.run.call_at(call.place, own, (y_true, y_pred))
+        if self.reduction in (None, "none") or not isinstance(self.reduction, str):
+            return loss if isinstance(loss, Tensor) and self.reduction in (None, "none") else y_pred.with_shape(ANY_SHAPE)
+        return y_pred.with_shape(SCALAR)
 
 
-Options = dict[str, Value]
-
-
-class ClassifierLoss(Loss):
-    """Losses whose constructor begins with `from_logits`."""
-
-    from_logits: Value = False
-
-
-native_class("keras.losses.Loss")(type("AnyLoss", (Loss,), {"__call__": None, "__module__": __name__}))
 for _name in _CLASSES:
-    native_class(f"keras.losses.{_name}")(ClassifierLoss if "Crossentropy" in _name else Loss)
+    native_class(f"keras.losses.{_name}")(Loss)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tensorproof.shapes.families.broadcasting import framework_of_result
 from tensorproof.shapes.families.names import short_name, spelled
-from tensorproof.shapes.rule_table import Call, as_tensor, declare_constants, native_class, shape_rule
+from tensorproof.shapes.rule_table import Call, declare_constants, native_class, shape_rule
 from tensorproof.shapes.values import Builtin, DType, Framework, Library, Tensor, Value
 
 _TYPES = {
@@ -153,11 +153,6 @@ def jax_moved(call: Call, x: Value, *options: Value, **keywords: Value) -> Value
 def promoted(*types: Value) -> Value:
     """The common number type: not needed."""
     return DType("")
-
-
-def cast_number(framework: Framework, dtype: DType, value: Value) -> Tensor:
-    """`np.float32(x)`: an array stays one, a number becomes a scalar array."""
-    return recast(as_tensor(value, framework), dtype.name)
 
 
 # -- limits -----------------------------------------------------------------------------------------------------------

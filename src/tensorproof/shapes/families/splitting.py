@@ -11,7 +11,7 @@ from tensorproof.rules.shapes.split_sizes import SPLIT_SIZES
 from tensorproof.shapes.families.axes import checked_axis
 from tensorproof.shapes.rule_table import Call, Mismatch, NotKnown, Sizes, as_sizes, as_tensor, shape_rule
 from tensorproof.shapes.shape import ANY_SHAPE, Shape
-from tensorproof.shapes.sizes import Size, bounds, divide_exactly, less, same, unknown
+from tensorproof.shapes.sizes import Polynomial, Size, bounds, divide_exactly, less, same, unknown
 from tensorproof.shapes.strides import restrided, strides_of
 from tensorproof.shapes.values import ListValue, Tensor, Value, as_size
 
@@ -100,6 +100,9 @@ def parts_at(tensor: Tensor, indices: Sequence[Size], axis: int) -> Value:
             between = [right - left for left, right in pairwise([0, *indices, size])]
         return _parts(tensor, position, between)
     fixed = [index for index in indices if isinstance(index, int)]
+    if tensor.framework == "jax" and any(index > size for index in fixed):
+        message = f"axis {position} of {tensor.shape} has size {size}, but is cut at {max(fixed)}"
+        raise Mismatch(SPLIT_SIZES, message, tensors=(tensor,))
     lengths = [len(range(*slice(left, right).indices(size))) for left, right in pairwise([0, *fixed, None])]
     return _parts(tensor, position, lengths)
 
@@ -120,7 +123,7 @@ def nearly_equal_parts(tensor: Tensor, count: Size, axis: int) -> Value:
     size = tensor.shape.dims[position]
     if not isinstance(size, int):
         exact = divide_exactly(size, count)
-        each: Size = exact if isinstance(exact, int) or (exact is not None and not isinstance(exact, int) and hasattr(exact, "is_whole") and exact.is_whole) else unknown(0)  # fmt: skip
+        each = exact if isinstance(exact, Polynomial) and exact.is_whole else unknown(0)
         return _parts(tensor, position, [each] * count)
     small, larger = divmod(size, count)
     return _parts(tensor, position, [small + 1] * larger + [small] * (count - larger))
@@ -209,7 +212,7 @@ def torch_chunk(input: Tensor, chunks: Size, dim: int = 0) -> Value:
         raise Mismatch(SPLIT_SIZES, f"{input.shape} cannot be cut into {chunks} chunks", tensors=(input,))
     size = input.shape.dims[position]
     exact = divide_exactly(size, chunks) if chunks != 0 else None
-    if isinstance(chunks, int) and not isinstance(size, int) and (exact is None or not hasattr(exact, "terms")):
+    if isinstance(chunks, int) and not isinstance(size, int) and not isinstance(exact, Polynomial):
         return (_part(input, position, unknown()),) * chunks
     return _pieces(input, (size + chunks - 1) // chunks, dim) if isinstance(size, int) else equal_parts(input, chunks, dim)
 
@@ -243,7 +246,7 @@ def _split_by_letter(call: Call, tensor: Tensor, where: Value) -> Value:
         raise NotKnown
     letter = call.name.rpartition(".")[2][0]
     least = {"h": 1, "v": 2, "d": 3}[letter]
-    if rank < least:
+    if rank < least and not (call.framework == "jax" and letter == "v" and rank == 1):
         raise Mismatch(AXIS_OUT_OF_RANGE, f"{letter}split needs {least} axes, but {tensor.shape} has {rank}", tensors=(tensor,))
     return _at_or_equal(tensor, where, {"h": 0 if rank == 1 else 1, "v": 0, "d": 2}[letter])
 
