@@ -26,6 +26,7 @@ IMPORTS = {
     "jax": "import jax\nimport jax.numpy as jnp\n",
     "tf": "import tensorflow as tf\n",
     "keras": "import keras\n",
+    "scipy": "import numpy as np\nimport scipy.special\n",
 }
 
 

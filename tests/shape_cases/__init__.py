@@ -30,6 +30,13 @@ class Case:
     imprecise: bool = False
 
 
+#: Names that TensorFlow 2 keeps in `compat.v1` only.
+ONLY_IN_TF1 = frozenset(
+    "random_normal random_uniform truncated_normal random_shuffle random_gamma random_poisson multinomial to_float to_double to_int32 "
+    "to_int64 matrix_band_part matrix_diag matrix_diag_part lin_space mod floordiv floor_div div div_no_nan logical_xor realdiv ceil conj "
+    "digamma erf is_nan is_inf is_finite lgamma log log1p log_sigmoid reciprocal rint rsqrt expm1 erfc".split()
+)
+
 _CASES: list[Case] = []
 
 
@@ -49,6 +56,15 @@ def all_cases() -> dict[str, Case]:
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
     return {name: case for case in _CASES for name in case.names}
+
+
+def names_of(*functions: Callable[..., object]) -> tuple[str, ...]:
+    """All names that rules go by, except those of operators."""
+    from tensorproof.shapes.families import load_rules
+    from tensorproof.shapes.rule_table import PROPERTIES, RULES
+
+    load_rules()
+    return tuple(name for table in (RULES, PROPERTIES) for name, rule in table.items() if rule.function in functions)
 
 
 class Draw:
@@ -102,9 +118,22 @@ class Draw:
 
     def array(self, shape: Sequence[int]) -> str:
         """An array of zeros in the library that the name belongs to."""
+        return self.array_of(shape)
+
+    def array_of(self, shape: Sequence[int], dtype: str = "") -> str:
+        """An array of zeros of a number type, by its name in NumPy."""
         size = "(" + "".join(f"{part}, " for part in shape) + ")"
         library = self.name.partition(".")[0]
-        maker = {"torch": "torch.zeros", "numpy": "np.zeros", "tf": "tf.zeros", "jax": "jnp.zeros", "keras": "keras.ops.zeros"}[
-            library
-        ]
-        return f"{maker}({size})"
+        maker = {
+            "torch": "torch.zeros", "numpy": "np.zeros", "tf": "tf.zeros", "jax": "jnp.zeros", "keras": "keras.ops.zeros", "scipy": "np.zeros",
+        }[library]  # fmt: skip
+        kind = f"torch.{dtype}" if library == "torch" else repr(dtype)
+        return f"{maker}({size}, dtype={kind})" if dtype else f"{maker}({size})"
+
+    def call(self, first: str, *others: str) -> str:
+        """The function on these arguments, or the method of the first of them. Names of TensorFlow 1 are looked up there."""
+        if self.is_method:
+            return f"{first}.{self.short}({', '.join(others)})"
+        library, _, rest = self.name.partition(".")
+        prefix = {"numpy": "np", "tf": "tf.compat.v1" if rest in ONLY_IN_TF1 else "tf"}.get(library, library)
+        return f"{prefix}.{rest}({', '.join(part for part in (first, *others) if part)})"

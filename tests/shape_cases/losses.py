@@ -96,12 +96,10 @@ def _(draw: Draw) -> str:
     return _use(draw, ", ".join(parts))
 
 
-@cases("torch.nn.CTCLoss", "torch.nn.functional.ctc_loss", "torch.ctc_loss")
+@cases("torch.nn.CTCLoss", "torch.nn.functional.ctc_loss")
 def _(draw: Draw) -> str:
     steps, batch, classes = draw.integer(2, 5), draw.integer(1, 3), draw.integer(2, 4)
     arguments = f"{draw.array((steps, batch, classes))}, torch.ones({(batch, 1)}, dtype=torch.int64), {(steps,) * batch}, {(1,) * batch}"
-    if draw.name == "torch.ctc_loss":
-        return f"torch.ctc_loss({arguments})"
     return _use(draw, arguments)
 
 

@@ -112,9 +112,10 @@ def _apply_one(
         if not str(error).endswith(("is missing", "too many arguments")):
             raise
         return _fallback(rule, name)
-    result = _described(place, name, _of_library(result, framework), [value for value in given if isinstance(value, Tensor)])
     _count(run, result)
-    return _recorded(result, Recipe(rule, name, arguments, tuple(keywords.items()), place, receiver))
+    recipe = Recipe(rule, name, arguments, tuple(keywords.items()), place, receiver)
+    suspect = any(_is_suspect(value) for value in given)
+    return _finished(result, recipe, framework, [value for value in given if isinstance(value, Tensor)], suspect)
 
 
 def _view(receiver: NativeObject | Instance) -> Any:
@@ -125,27 +126,35 @@ def _view(receiver: NativeObject | Instance) -> Any:
     return cls.view(receiver)
 
 
-def _of_library(result: Value, framework: Framework) -> Value:
-    """An array belongs to the library whose function made it; functions of Keras return arrays of their backend."""
-    if isinstance(result, tuple):
-        return tuple(_of_library(part, framework) for part in result)
-    if not isinstance(result, Tensor) or result.framework == framework or (framework == "keras" and result.framework != "numpy"):
-        return result
-    return replace(result, framework=framework)
+def _finished(result: Value, recipe: Recipe, framework: Framework, operands: Sequence[Tensor], suspect: bool) -> Value:
+    """The result of a rule as the program sees it: of which library, with its history, and how it was made."""
+    if isinstance(result, Tensor):
+        changes: dict[str, Any] = {}
+        # An array belongs to the library whose function made it; functions of Keras return arrays of their backend.
+        if result.framework != framework and (framework != "keras" or result.framework == "numpy"):
+            changes["framework"] = framework
+        if not any(result is operand for operand in operands):
+            before = result.history
+            if before is None or before.place != recipe.place:
+                changes["history"] = History.of(recipe.place, recipe.name, result, before)
+        if result.recipe is None:
+            changes["recipe"] = recipe
+        if suspect and not result.suspect:
+            changes["suspect"] = True
+        return result.evolved(**changes) if changes else result
+    if isinstance(result, Results):
+        return result.map(lambda part: _finished(part, recipe, framework, operands, suspect))
+    if type(result) is tuple:
+        return tuple(
+            _finished(part, replace(recipe, part=position), framework, operands, suspect) for position, part in enumerate(result)
+        )
+    return result
 
 
 def _count(run: Run, result: Value) -> None:
     if isinstance(result, Tensor):
         run.statistics.tensors += 1
         run.statistics.imprecise_tensors += not result.shape.is_precise
-
-
-def _recorded(result: Value, recipe: Recipe) -> Value:
-    if isinstance(result, Tensor) and result.recipe is None:
-        return replace(result, recipe=recipe)
-    if type(result) is tuple:
-        return tuple(_recorded(part, replace(recipe, part=position)) for position, part in enumerate(result))
-    return result
 
 
 def _described(place: Place, name: str, result: Value, operands: Sequence[Tensor] = ()) -> Value:
@@ -156,7 +165,7 @@ def _described(place: Place, name: str, result: Value, operands: Sequence[Tensor
         before = result.history
         if before is not None and before.place == place:
             return result
-        return replace(result, history=History(place, f"{name.removesuffix('.__call__')} gives {result}", before))
+        return result.evolved(history=History.of(place, name, result, before))
     if isinstance(result, Results):
         return result.map(lambda part: _described(place, name, part, operands))
     if isinstance(result, tuple):
@@ -176,7 +185,7 @@ def _is_suspect(value: Value) -> bool:
 
 def _suspected(result: Value) -> Value:
     if isinstance(result, Tensor):
-        return replace(result, suspect=True)
+        return result.evolved(suspect=True)
     return tuple(_suspected(part) for part in result) if isinstance(result, tuple) else result
 
 

@@ -273,6 +273,8 @@ class Binding:
         kinds = {"Arguments": inspect.Parameter.VAR_POSITIONAL, "Options": inspect.Parameter.VAR_KEYWORD}
         parameters: list[Parameter] = []
         for name, annotation in fields.items():
+            if annotation.startswith("ClassVar"):
+                continue
             default = getattr(described, name, inspect.Parameter.empty)
             special = kinds.get(annotation)
             parameters.append(Parameter(name, special or kind, default, annotation if special is None else "Value"))

@@ -176,8 +176,14 @@ class Run:
         self.add(Problem(rule, place, message, certain, everything, tuple(edits), operation))
 
     def add(self, problem: Problem) -> None:
-        if not self._quiet:
-            self._problems.setdefault((problem.rule.code, problem.place), problem)
+        """Keep a problem. A certain failure takes the place of what was only suspected there."""
+        if self._quiet:
+            return
+        if problem.certain:
+            for key, known in list(self._problems.items()):
+                if known.place == problem.place and not known.certain:
+                    del self._problems[key]
+        self._problems.setdefault((problem.rule.code, problem.place), problem)
 
     @property
     def problems(self) -> tuple[Problem, ...]:

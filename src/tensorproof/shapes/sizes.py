@@ -270,19 +270,16 @@ def quotient(left: Size, right: Size) -> Size:
     """`left // right`, with what cancels taken out. The divisor is assumed to be at least 1 where it is not known."""
     if isinstance(left, int) and isinstance(right, int):
         return unknown(-math.inf) if right == 0 else left // right
-    exact = divide_exactly(left, right)
-    if exact is not None:
-        if isinstance(exact, int):
-            return exact
-        if isinstance(exact, Fraction):
-            return math.floor(exact)
-        if exact.is_whole:
-            return exact
     if isinstance(right, int):
         if right <= 0:
             return unknown(-math.inf)
         whole, rest = _split_multiples(left, right)
         return whole if rest == 0 else whole + _atomic(Quotient(rest, right), isinstance(rest, int))
+    exact = divide_exactly(left, right)
+    if isinstance(exact, Fraction):
+        return math.floor(exact)
+    if isinstance(exact, int) or (exact is not None and exact.is_whole):
+        return exact
     return _of_atom(Quotient(left, right))
 
 

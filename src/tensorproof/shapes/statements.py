@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tensorproof.shapes import attributes, calls, expressions, imports, iteration, refining, subscripts
@@ -18,10 +19,14 @@ from tensorproof.shapes.values import (
     Library,
     ListValue,
     Tensor,
+    Unknown,
     Value,
 )
 
 Handler = Callable[[Run, Frame, Any], bool]
+
+#: Loops of no more rounds than this are always run to their end.
+FEW_ROUNDS = 4
 
 _HANDLERS: dict[type[ast.stmt], Handler] = {}
 
@@ -37,7 +42,7 @@ def _handles(*kinds: type[ast.stmt]) -> Callable[[Handler], Handler]:
 
 def execute_block(run: Run, frame: Frame, body: Sequence[ast.stmt]) -> bool:
     """Run statements in order; whether the end is reached."""
-    for statement in body:
+    for statement in body:  # noqa: SIM110 - a generator would double the depth of the stack
         if not execute(run, frame, statement):
             return False
     return True
@@ -64,7 +69,19 @@ def _assign(run: Run, frame: Frame, node: ast.Assign) -> bool:
     value = expressions.evaluate(run, frame, node.value)
     for target in node.targets:
         assign(run, frame, target, value)
+        _doubt(run, frame, target, node.value, value)
     return True
+
+
+def _doubt(run: Run, frame: Frame, target: ast.expr, source: ast.expr, value: Value) -> None:
+    """After `a, b = x.shape` with another rank: what follows from the rank of `x` is not told again."""
+    if not isinstance(target, ast.Tuple | ast.List) or not isinstance(value, tuple) or len(value) == len(target.elts):
+        return
+    if isinstance(source, ast.Attribute) and isinstance(source.value, ast.Name):
+        tensor = expressions.evaluate(run, frame, source.value)
+        starred = any(isinstance(part, ast.Starred) for part in target.elts)
+        if isinstance(tensor, Tensor) and not starred:
+            expressions.bind_name(run, frame, source.value.id, replace(tensor, suspect=True))
 
 
 @_handles(ast.AnnAssign)
@@ -223,7 +240,8 @@ def _for(run: Run, frame: Frame, node: ast.For) -> bool:
 
     body = lambda: execute_block(run, frame, node.body)  # noqa: E731
     if items is not None and len(items) <= MOST_UNROLLED:
-        goes_on = _unrolled(run, [bind(item) for item in items], body)
+        names = {part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)}
+        goes_on = _unrolled(run, [bind(item) for item in items], body, names)
     else:
         element = over.element if items is None else iteration.any_of(run, items)
         goes_on = _repeated(run, bind(element), body, at_least_once=over.at_least_once or items is not None)
@@ -252,14 +270,58 @@ def _while(run: Run, frame: Frame, node: ast.While) -> bool:
     return _leave(run, loop, reached=reached and not endless) if loop.breaks or endless else reached
 
 
-def _unrolled(run: Run, bindings: Sequence[Callable[[], None]], body: Callable[[], bool]) -> bool:
+def _unrolled(run: Run, bindings: Sequence[Callable[[], None]], body: Callable[[], bool], names: set[str]) -> bool:
+    """Item by item. Once two rounds in a row changed nothing but the loop's own variables, the others will not, either."""
     loop = Loop(run.trail.mark(), run.trail.mark())
     reached = True
-    for bind in bindings:
+    before: Changes | None = None
+    unchanged = 0
+    for number, bind in enumerate(bindings):
         reached = _round(run, loop, bind, body)
         if not reached:
             break
+        if number + 1 == len(bindings) or len(bindings) <= FEW_ROUNDS:
+            continue
+        after = run.trail.changes(loop.mark)
+        unchanged = unchanged + 1 if before is not None and _nothing_new(before, after, names) else 0
+        before = after
+        if unchanged == 2:
+            bindings[-1]()
+            _forget_lengths(run, after)
+            break
     return _leave(run, loop, reached)
+
+
+def _nothing_new(before: Changes, after: Changes, names: set[str]) -> bool:
+    """Whether a round left everything as the round before did, but for the loop's variables and records of numbers."""
+    if before.keys() != after.keys():
+        return False
+    for location, (owner, key, value) in after.items():
+        earlier = before[location][2]
+        if value is earlier or (isinstance(owner, Frame) and key in names):
+            continue
+        if key == "items" and isinstance(owner, ListValue):
+            if not _records_numbers(earlier, value):
+                return False
+        elif value is MISSING or earlier is MISSING or isinstance(value, dict) or not alike(earlier, value):
+            return False
+    return True
+
+
+def _records_numbers(earlier: tuple[Value, ...] | None, items: tuple[Value, ...] | None) -> bool:
+    """Whether a list grew by nothing but numbers: the losses of a training."""
+    if earlier is None or items is None or items[: len(earlier)] != earlier:
+        return False
+    return all(isinstance(item, Unknown | float) for item in items[len(earlier) :])
+
+
+def _forget_lengths(run: Run, changes: Changes) -> None:
+    """Lists that grew in rounds which were left out are longer than what is known."""
+    for owner, key, items in changes.values():
+        if key == "items" and isinstance(owner, ListValue) and items and isinstance(items[-1], Unknown | float):
+            run.trail.write(owner, "element", UNKNOWN)
+            run.trail.write(owner, "length", UNKNOWN)
+            run.trail.write(owner, "items", None)
 
 
 def _round(run: Run, loop: Loop, bind: Callable[[], None], body: Callable[[], bool]) -> bool:

@@ -76,7 +76,9 @@ class MultiHeadAttention(Layer):
         last = (query.shape[-1],) if self.output_shape is None else as_sizes(self.output_shape)
         need_least_rank(call, query, 2)
         output = query.with_shape(query.shape.without_last(1).extended(*last), dtype="f32")
-        scores = query.with_shape(query.shape.without_last(2).extended(self.num_heads, query.shape[-2], keys.shape[-2]), dtype="f32")
+        scores = query.with_shape(
+            query.shape.without_last(2).extended(self.num_heads, query.shape[-2], keys.shape[-2]), dtype="f32"
+        )
         result = (output, scores) if return_attention_scores is True else output
         for name, tensor in (("query", query), ("value", value), ("key", keys)):
             self._need_features(call, name, tensor, result)

@@ -23,11 +23,15 @@ def slid(size: Size, window: Size, stride: Size, padding: Value) -> Size:
     return (size + stride - 1) // stride if padding in ("same", "causal") else unknown(0)
 
 
-def need_positive(call: Call, input: Tensor, spatial: tuple[Size, ...], windows: tuple[Size, ...], sizes: tuple[Size, ...], result: Tensor) -> None:
+def need_positive(
+    call: Call, input: Tensor, spatial: tuple[Size, ...], windows: tuple[Size, ...], sizes: tuple[Size, ...], result: Tensor
+) -> None:
     """Refuse a window that is certainly larger than its axis."""
     for size, window, count in zip(spatial, windows, sizes, strict=True):
         if bounds(count)[1] < 1:
-            message = f"the window of {layer_name(call)} covers {window} elements, but an axis of its input {input.shape} has only {size}"
+            message = (
+                f"the window of {layer_name(call)} covers {window} elements, but an axis of its input {input.shape} has only {size}"
+            )
             shape = Shape(tuple(unknown() if bounds(dim)[1] < 1 else dim for dim in result.shape.dims))
             advice = "; are the channels first? Keras expects them last" if _channels_first(input) else ""
             raise Mismatch(
@@ -37,14 +41,22 @@ def need_positive(call: Call, input: Tensor, spatial: tuple[Size, ...], windows:
 
 def _channels_first(input: Tensor) -> bool:
     dims = input.shape.head
-    return len(dims) == 4 and dims[1] in (1, 3) and isinstance(dims[2], int) and isinstance(dims[3], int) and min(dims[2:4], key=int) > 3
+    return (
+        len(dims) == 4
+        and dims[1] in (1, 3)
+        and isinstance(dims[2], int)
+        and isinstance(dims[3], int)
+        and min(dims[2:4], key=int) > 3
+    )
 
 
 def need_channels(call: Call, input: Tensor, channels: Size, result: Tensor) -> None:
     """Refuse another number of channels than that of the first call."""
     known = built_size(call, "_features", channels)
     if same(channels, known) is False:
-        message = f"{layer_name(call)} has weights for {known} channels since its first call, but its input {input.shape} has {channels}"
+        message = (
+            f"{layer_name(call)} has weights for {known} channels since its first call, but its input {input.shape} has {channels}"
+        )
         raise Mismatch(CONVOLUTION_CHANNELS, message, result=result, tensors=(input,), related=built_here(call, "_features"))
 
 

@@ -8,7 +8,7 @@ from tensorproof.shapes import applying
 from tensorproof.shapes.problems import Place
 from tensorproof.shapes.run import Run
 from tensorproof.shapes.sizes import Polynomial, Size, Symbol, substitute, symbols, unknown
-from tensorproof.shapes.values import ClassValue, DictValue, FunctionValue, ListValue, Recipe, Tensor, Value
+from tensorproof.shapes.values import DictValue, FunctionValue, ListValue, Recipe, Tensor, Value
 
 
 def flattened(value: Value) -> list[Value]:
@@ -75,7 +75,9 @@ class Replay:
 
     def _computed(self, tensor: Tensor) -> Value:
         recipe = tensor.recipe
-        depends = any(symbol in self._sizes for size in (*tensor.shape.head, *(tensor.shape.tail or ())) for symbol in symbols(size))
+        depends = any(
+            symbol in self._sizes for size in (*tensor.shape.head, *(tensor.shape.tail or ())) for symbol in symbols(size)
+        )
         if recipe is None or recipe.name == "keras.Input":
             return tensor.with_shape(tensor.shape.map(lambda size: substitute(size, self._sizes))) if depends else tensor
         arguments = tuple(self.value(argument) for argument in recipe.arguments)
@@ -92,12 +94,12 @@ class Replay:
 
 
 def inside_layer(run: Run, place: Place) -> bool:
-    """Whether a place is in the `call` of a layer that the program defines: there Keras runs the user's own lines again."""
+    """Whether a place is in a layer or model that the program defines: there Keras runs the user's own lines again."""
     for cls in run.classes:
-        method = cls.slots.get("call") if isinstance(cls, ClassValue) else None
-        if isinstance(method, FunctionValue) and method.frame.module.file == place.file:
-            end = method.node.end_lineno or method.node.lineno
-            if method.node.lineno <= place.line <= end:
+        if any(base.startswith("keras.") for base in cls.library_bases):
+            functions = [value for value in cls.slots.values() if isinstance(value, FunctionValue)]
+            same_file = any(function.frame.module.file == place.file for function in functions)
+            if same_file and cls.node.lineno <= place.line <= (cls.node.end_lineno or cls.node.lineno):
                 return True
     return False
 

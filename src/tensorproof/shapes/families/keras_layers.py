@@ -94,13 +94,17 @@ def need_features(call: Call, input: Tensor, result: Tensor) -> None:
     features = input.shape[-1]
     known = built_size(call, "_features", features)
     if same(features, known) is False:
-        message = f"{layer_name(call)} has weights for {known} features since its first call, but its input {input.shape} has {features}"
+        message = (
+            f"{layer_name(call)} has weights for {known} features since its first call, but its input {input.shape} has {features}"
+        )
         raise Mismatch(LAYER_FEATURES, message, result=result, tensors=(input,), related=built_here(call, "_features"))
 
 
 def activated(call: Call, activation: Value, value: Tensor) -> Tensor:
     """The result of an activation function, given by name or as a function."""
-    name = activation if isinstance(activation, str) else activation.path.rpartition(".")[2] if isinstance(activation, Library) else ""
+    name = (
+        activation if isinstance(activation, str) else activation.path.rpartition(".")[2] if isinstance(activation, Library) else ""
+    )
     if name in ("softmax", "log_softmax"):
         warn_of_single_class(call, value)
     elif name == "glu" and value.shape.least_rank:
@@ -183,7 +187,13 @@ class Layer:
         return None
 
     def add_weight(
-        self, call: Call, shape: Value = None, initializer: Value = None, dtype: Value = None, trainable: Value = True, **options: Value
+        self,
+        call: Call,
+        shape: Value = None,
+        initializer: Value = None,
+        dtype: Value = None,
+        trainable: Value = True,
+        **options: Value,
     ) -> Tensor:
         return Tensor(weight_sizes(shape), "f32", "keras", kind="variable")
 

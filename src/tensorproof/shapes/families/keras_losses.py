@@ -32,9 +32,7 @@ ALIASES = {
     "logcosh": "log_cosh",
 }
 #: Losses that compare element by element, those of them that first bring both sides to one rank, and those over classes.
-_MATCHING = (
-    "mean_squared_error mean_absolute_error mean_absolute_percentage_error mean_squared_logarithmic_error huber log_cosh cosine_similarity"
-)
+_MATCHING = "mean_squared_error mean_absolute_error mean_absolute_percentage_error mean_squared_logarithmic_error huber log_cosh cosine_similarity"
 _PLAIN = "hinge squared_hinge kl_divergence poisson"
 _EQUAL = "categorical_crossentropy binary_crossentropy"
 _CLASSES = {

@@ -153,17 +153,24 @@ def multiplied(call: Call, inputs: tuple[Tensor, ...], axes: Value) -> Tensor:
     for axis, tensor in ((first, left), (second, right)):
         rank = tensor.shape.rank or 0
         if rank < 2:
-            raise Mismatch(WRONG_RANK, f"Dot takes inputs of at least 2 axes, not {tensor.shape}", tensors=inputs, related=origin(call))
+            raise Mismatch(
+                WRONG_RANK, f"Dot takes inputs of at least 2 axes, not {tensor.shape}", tensors=inputs, related=origin(call)
+            )
         if not -rank <= axis < rank or axis % rank == 0:
             message = f"Dot cannot sum over axis {axis} of {tensor.shape}"
             raise Mismatch(AXIS_OUT_OF_RANGE, message, tensors=inputs, related=origin(call))
     a, b = first % ranks[0], second % ranks[1]
     x, y = left.shape.dims, right.shape.dims
-    rest = (*(size for axis, size in enumerate(x) if axis not in (0, a)), *(size for axis, size in enumerate(y) if axis not in (0, b)))
+    rest = (
+        *(size for axis, size in enumerate(x) if axis not in (0, a)),
+        *(size for axis, size in enumerate(y) if axis not in (0, b)),
+    )
     result = left.with_shape(Shape((x[0], *rest) if rest else (x[0], 1)))
     if same(x[a], y[b]) is False or same(x[0], y[0]) is False:
         what = f"axis {a} of {left.shape} has {x[a]} elements, axis {b} of {right.shape} has {y[b]}"
-        raise Mismatch(MATMUL_MISMATCH, f"Dot sums over axes of one size: {what}", result=result, tensors=inputs, related=origin(call))
+        raise Mismatch(
+            MATMUL_MISMATCH, f"Dot sums over axes of one size: {what}", result=result, tensors=inputs, related=origin(call)
+        )
     return result
 
 

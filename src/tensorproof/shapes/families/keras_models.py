@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from tensorproof.rules.shapes.convolution_channels import CONVOLUTION_CHANNELS
 from tensorproof.rules.shapes.layer_features import LAYER_FEATURES
 from tensorproof.rules.shapes.wrong_rank import WRONG_RANK
@@ -217,7 +219,7 @@ class Sequential(Trained):
 
     layers: Value = None
     #: None: not known.
-    _stack: tuple[Value, ...] | None = ()
+    _stack: ClassVar[tuple[Value, ...] | None] = ()
 
     def setup(self, call: Call) -> Value:
         if self.layers is None:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from tensorproof.rules.shapes.recurrent_state import RECURRENT_STATE
 from tensorproof.shapes import calls
-from tensorproof.shapes.families.keras_layers import Layer, built_here, built_size, is_symbolic, layer, layer_name, need_least_rank, need_rank
-from tensorproof.shapes.families.keras_planes import join_planes, split_planes
 from tensorproof.shapes.families.keras_convolution import need_positive, slid
+from tensorproof.shapes.families.keras_layers import (
+    Layer,
+    built_here,
+    built_size,
+    is_symbolic,
+    layer,
+    layer_name,
+    need_least_rank,
+    need_rank,
+)
+from tensorproof.shapes.families.keras_planes import join_planes, split_planes
 from tensorproof.shapes.families.modules import apply_layer, origin
 from tensorproof.shapes.families.windows import extent, per_axis
 from tensorproof.shapes.rule_table import Call, Extent, Mismatch, NotKnown, as_tensor
@@ -42,7 +51,9 @@ def need_time_features(call: Call, input: Tensor, result: Value) -> None:
     features = input.shape[-1]
     known = built_size(call, "_features", features)
     if same(features, known) is False and not is_symbolic(input):
-        message = f"{layer_name(call)} has weights for {known} features since its first call, but its input {input.shape} has {features}"
+        message = (
+            f"{layer_name(call)} has weights for {known} features since its first call, but its input {input.shape} has {features}"
+        )
         raise Mismatch(RECURRENT_STATE, message, result=result, tensors=(input,), related=built_here(call, "_features"))
 
 

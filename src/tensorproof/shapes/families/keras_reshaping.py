@@ -48,7 +48,9 @@ class Reshape(Layer):
         if target.count(-1) != 1 or is_unknown(total):
             return result
         if isinstance(total, int) and isinstance(known, int) and (known == 0 or total % known):
-            message = f"{shape} has {total} elements for each sample, which the target {Shape(target)} cannot hold: {known} for each -1"
+            message = (
+                f"{shape} has {total} elements for each sample, which the target {Shape(target)} cannot hold: {known} for each -1"
+            )
             raise Mismatch(RESHAPE_COUNT, message, result=result, tensors=(inputs,), related=origin(call))
         rest = divide_exactly(total, known)
         whole = rest if isinstance(rest, int) or (isinstance(rest, Polynomial) and rest.is_whole) else unknown()
@@ -158,7 +160,13 @@ class Cropping1D(Layer):
         for size, left, (before, after) in zip(spatial, sizes, cuts, strict=True):
             if bounds(left)[1] < 1:
                 message = f"cropping {before} and {after} elements of an axis of {size} in {inputs.shape} leaves nothing"
-                raise Mismatch(WINDOW_TOO_LARGE, message, result=inputs.with_shape(_unknown_planes(result)), tensors=(inputs,), related=origin(call))
+                raise Mismatch(
+                    WINDOW_TOO_LARGE,
+                    message,
+                    result=inputs.with_shape(_unknown_planes(result)),
+                    tensors=(inputs,),
+                    related=origin(call),
+                )
         return result
 
 

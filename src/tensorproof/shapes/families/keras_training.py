@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from tensorproof.rules.shapes.sample_counts import SAMPLE_COUNTS
 from tensorproof.shapes import calls
 from tensorproof.shapes.families.keras_graphs import flattened, input_name, mapped
-from tensorproof.shapes.families.keras_layers import BATCH, Layer
+from tensorproof.shapes.families.keras_layers import Layer
 from tensorproof.shapes.families.keras_losses import ALIASES, NAMES, compared, function_name, same_rank
 from tensorproof.shapes.families.modules import apply_layer, write
 from tensorproof.shapes.iteration import iterate
@@ -82,10 +83,16 @@ def first_of(run_call: Call, data: Value) -> tuple[Value, Value] | None:
 class Trained(Layer):
     """The methods of every model that train and use it."""
 
-    _loss: Value = None
+    _loss: ClassVar[Value] = None
 
     def compile(
-        self, call: Call, optimizer: Value = "rmsprop", loss: Value = None, loss_weights: Value = None, metrics: Value = None, **options: Value
+        self,
+        call: Call,
+        optimizer: Value = "rmsprop",
+        loss: Value = None,
+        loss_weights: Value = None,
+        metrics: Value = None,
+        **options: Value,
     ) -> Value:
         write(call, _loss=loss, optimizer=optimizer)
         return None
@@ -109,7 +116,9 @@ class Trained(Layer):
             use(call, validation_data[0], validation_data[1], batch_size, self._loss, "test_step")
         return UNKNOWN
 
-    def evaluate(self, call: Call, x: Value = None, y: Value = None, batch_size: Value = None, *options: Value, **keywords: Value) -> Value:
+    def evaluate(
+        self, call: Call, x: Value = None, y: Value = None, batch_size: Value = None, *options: Value, **keywords: Value
+    ) -> Value:
         use(call, x, y, batch_size, self._loss, "test_step")
         return UNKNOWN
 
@@ -151,7 +160,12 @@ def use(call: Call, x: Value, y: Value, batch_size: Value, loss: Value, step: st
     receiver = call.receiver
     assert isinstance(receiver, NativeObject | Instance)
     pair = first_of(call, x)
-    if is_broken(receiver) or isinstance(x, Unknown) or x is None or (pair is None and isinstance(x, NativeObject | Instance | Iterator)):
+    if (
+        is_broken(receiver)
+        or isinstance(x, Unknown)
+        or x is None
+        or (pair is None and isinstance(x, NativeObject | Instance | Iterator))
+    ):
         return
     before = len(call.run.problems)
     if pair is None:
@@ -284,8 +298,3 @@ def named(inputs: Value, declared: Value) -> Value:
     if any(name is None or name not in inputs.entries for name in names):
         return UNKNOWN
     return tuple(inputs.entries[name] for name in names)
-
-
-def batch_symbol() -> Size:
-    """The batch of symbolic inputs."""
-    return BATCH

@@ -64,6 +64,12 @@ def _squeeze(input: Shape, target: Shape) -> str:
     return ""
 
 
+def _stretches_into(shape: Shape, target: Shape) -> bool:
+    """Whether a shape may be stretched to another one, which keeps its sizes."""
+    wide = broadcast_dims(shape, target)
+    return wide is not None and same_shape(wide, target) is not False
+
+
 def equal_loss(call: Call, input: Tensor, target: Tensor, reduction: Value, reduce: Value, weights: Sequence[Value] = ()) -> Tensor:
     """A loss that takes a target of the same shape only; weights are stretched to it."""
     name = call.name.rpartition(".")[2]
@@ -73,8 +79,7 @@ def equal_loss(call: Call, input: Tensor, target: Tensor, reduction: Value, redu
         return refuse(call, message, result, input, target)
     for weight in weights:
         if isinstance(weight, Tensor):
-            wide = broadcast_dims(input.shape, weight.shape)
-            if wide is None:
+            if not _stretches_into(weight.shape, input.shape):
                 message = f"{name} cannot stretch its weights {weight.shape} to {input.shape}"
                 raise Mismatch(LOSS_TARGET, message, result=result, tensors=(input, weight))
     warn_of_partial_batch(call, input, target)
@@ -95,18 +100,16 @@ def class_loss(call: Call, input: Tensor, target: Tensor, weight: Tensor | None,
         return refuse(call, f"{name} needs scores of at least one axis", result, input, target)
     wanted = Shape(()) if shape.rank == 1 else Shape((shape.dims[0], *shape.dims[2:]))
     classes = shape.dims[0 if shape.rank == 1 else 1]
-    if not _fits(shape, labels, wanted):
+    single = shape.rank == 1 and _is_single(labels) and labels.rank == 1
+    if single:
+        result = reduced(input, SCALAR, reduction, reduce)
+    elif same_shape(labels, wanted) is False:
         message = f"{name} of scores {shape} needs one label per element: a target of {wanted}, not {labels}{_label_advice(shape, labels, wanted)}"
         return refuse(call, message, result, input, target)
     _check_class_weight(name, classes, weight, input, result)
     warn_of_partial_batch(call, Tensor(wanted, history=input.history), target)
     warn_of_single_class(call, input, classes)
     return result
-
-
-def _fits(scores: Shape, labels: Shape, wanted: Shape) -> bool:
-    """Whether labels may belong to scores. One sample may come with a label in an axis of its own."""
-    return same_shape(labels, wanted) is not False
 
 
 def _label_advice(scores: Shape, labels: Shape, wanted: Shape) -> str:
@@ -195,7 +198,7 @@ def multi_margin_loss(
     shape, labels = input.shape, target.shape
     wanted = Shape(()) if shape.rank == 1 else Shape((shape.dims[0],)) if shape.rank == 2 else ANY_SHAPE
     result = reduced(input, wanted, reduction, reduce)
-    single = shape.rank == 1 and _is_single(labels) and labels.rank == 1
+    single = shape.rank is not None and _is_single(Shape(shape.dims[:-1])) and _is_single(labels) and labels.rank in (0, 1)
     if shape.rank not in (None, 1, 2) or (same_shape(labels, wanted) is False and not single):
         message = f"multi_margin_loss needs scores (N, C) with labels (N), not {shape} and {labels}"
         return refuse(call, message, result, input, target)
@@ -211,7 +214,8 @@ def multilabel_margin_loss(
     """`F.multilabel_margin_loss`: scores and labels (N, C) or (C)."""
     shape = input.shape
     result = reduced(input, shape.without_last(1), reduction, reduce)
-    if shape.rank not in (None, 0, 1, 2) or same_shape(shape, target.shape) is False:
+    single = shape.rank in (0, 1) and _is_single(shape) and _is_single(target.shape) and target.shape.rank in (0, 1)
+    if not single and (shape.rank not in (None, 0, 1, 2) or same_shape(shape, target.shape) is False):
         message = f"multilabel_margin_loss needs scores and labels of one shape, (N, C), not {shape} and {target.shape}"
         return refuse(call, message, result, input, target)
     return result
@@ -227,9 +231,12 @@ def multilabel_soft_margin_loss(
     reduce: Value = None,
     reduction: Value = "mean",
 ) -> Tensor:
-    """`F.multilabel_soft_margin_loss`: the mean over the last axis."""
+    """`F.multilabel_soft_margin_loss`: the mean over the axis that is the last one of the input."""
     result = stretched_loss(call, input, target, "none")
-    return reduced(result, result.shape.without_last(1), reduction, reduce)
+    shape, rank = result.shape, input.shape.rank
+    if shape.rank is None or rank is None or rank == 0:
+        return reduced(result, ANY_SHAPE, reduction, reduce)
+    return reduced(result, Shape((*shape.dims[: rank - 1], *shape.dims[rank:])), reduction, reduce)
 
 
 # -- element by element, under their names ----------------------------------------------------------------------------
@@ -275,7 +282,10 @@ def huber_loss(
 def soft_margin_loss(
     call: Call, input: Tensor, target: Tensor, size_average: Value = None, reduce: Value = None, reduction: Value = "mean"
 ) -> Tensor:
-    """`F.soft_margin_loss`."""
+    """`F.soft_margin_loss`: only the target is stretched."""
+    if not _stretches_into(target.shape, input.shape):
+        message = f"soft_margin_loss cannot stretch a target of {target.shape} to its input {input.shape}"
+        return refuse(call, message, reduced(input, input.shape, reduction, reduce), input, target)
     return stretched_loss(call, input, target, reduction, reduce)
 
 
@@ -368,7 +378,8 @@ def gaussian_nll_loss(
     if shape.rank is not None and spread.rank is not None and spread.rank > 0:
         rows = Shape(shape.dims[:-1])
         forms = (shape, rows, rows.extended(1))
-        if all(same_shape(spread, form) is False for form in forms):
+        one_for_all = spread.rank == shape.rank and spread.dims.count(1) == 1 and _stretches_into(spread, shape)
+        if not one_for_all and all(same_shape(spread, form) is False for form in forms):
             message = f"gaussian_nll_loss needs a variance of the shape {shape} or {rows.extended(1)}, not {spread}"
             raise Mismatch(LOSS_TARGET, message, result=result, tensors=(input, var))
     return result
@@ -377,7 +388,7 @@ def gaussian_nll_loss(
 # -- several inputs ---------------------------------------------------------------------------------------------------
 
 
-def common_shape(call: Call, what: str, tensors: Sequence[Tensor]) -> Shape:
+def common_shape(what: str, tensors: Sequence[Tensor]) -> Shape:
     """The shape that all operands are stretched to."""
     shape = tensors[0].shape
     for tensor in tensors[1:]:
@@ -402,7 +413,7 @@ def margin_ranking_loss(
 ) -> Tensor:
     """`F.margin_ranking_loss`: all of one rank."""
     need_one_rank("margin_ranking_loss", (input1, input2, target))
-    return reduced(input1, common_shape(call, "margin_ranking_loss", (input1, input2, target)), reduction, reduce)
+    return reduced(input1, common_shape("margin_ranking_loss", (input1, input2, target)), reduction, reduce)
 
 
 def need_one_rank(what: str, tensors: Sequence[Tensor]) -> None:
@@ -430,7 +441,10 @@ def triplet_margin_loss(
     """`F.triplet_margin_loss`: distances over the last axis."""
     tensors = (anchor, positive, negative)
     need_one_rank("triplet_margin_loss", tensors)
-    return reduced(anchor, common_shape(call, "triplet_margin_loss", tensors).without_last(1), reduction, reduce)
+    distances = [
+        anchor.with_shape(common_shape("triplet_margin_loss", (anchor, other)).without_last(1)) for other in (positive, negative)
+    ]
+    return reduced(anchor, common_shape("triplet_margin_loss", distances), reduction, reduce)
 
 
 @shape_rule("torch.nn.functional.cosine_embedding_loss")
@@ -445,18 +459,18 @@ def cosine_embedding_loss(
     reduction: Value = "mean",
 ) -> Tensor:
     """`F.cosine_embedding_loss`: (N, D) and (N), or (D) and one number."""
-    need_label_rank = {1: 0, 2: 1}
-    inputs = common_shape(call, "cosine_embedding_loss", (input1, input2))
+    need_one_rank("cosine_embedding_loss", (input1, input2))
+    inputs = common_shape("cosine_embedding_loss", (input1, input2))
     if inputs.rank is None or target.shape.rank is None:
         return reduced(input1, target.shape, reduction, reduce)
-    if need_label_rank.get(target.shape.rank + 1, -1) not in (0, 1) or inputs.rank != target.shape.rank + 1:
+    if target.shape.rank > 1 or inputs.rank != target.shape.rank + 1:
         message = f"cosine_embedding_loss needs inputs (N, D) with a target (N), not {input1.shape}, {input2.shape} and {target.shape}"
         return refuse(call, message, reduced(input1, ANY_SHAPE, reduction, reduce), input1, target)
-    shape = common_shape(call, "cosine_embedding_loss", (input1.with_shape(inputs.without_last(1)), target))
+    shape = common_shape("cosine_embedding_loss", (input1.with_shape(inputs.without_last(1)), target))
     return reduced(input1, shape, reduction, reduce)
 
 
-@shape_rule("torch.nn.functional.ctc_loss", "torch.ctc_loss")
+@shape_rule("torch.nn.functional.ctc_loss")
 def ctc_loss(
     log_probs: Tensor,
     targets: Value,

@@ -126,7 +126,7 @@ def tf_old_cast(call: Call, x: Tensor, name: Value = None) -> Tensor:
     return recast(x, names[short_name(call.name)], "tf")
 
 
-@shape_rule("keras.ops.cast", "keras.backend.cast")
+@shape_rule("keras.ops.cast")
 def keras_cast(call: Call, x: Tensor, dtype: Value) -> Tensor:
     """A cast."""
     return recast(x, dtype_name(dtype), "keras")

@@ -104,7 +104,7 @@ def same_elements(call: Call, input: Tensor) -> Tensor:
 
 _NUMPY_UNARY = (
     "abs absolute fabs exp exp2 expm1 log log2 log10 log1p sqrt square cbrt reciprocal sin cos tan arcsin arccos arctan sinh cosh tanh "
-    "arcsinh arccosh arctanh deg2rad rad2deg degrees radians floor ceil trunc rint fix round sign negative positive isnan isinf isfinite "
+    "arcsinh arccosh arctanh deg2rad rad2deg degrees radians floor ceil trunc rint round sign negative positive isnan isinf isfinite "
     "isposinf isneginf isreal iscomplex signbit logical_not invert bitwise_not conj conjugate nan_to_num sinc i0 angle real imag copy"
 )
 _NUMPY_METHODS = "round conj conjugate copy"
@@ -117,7 +117,7 @@ _JAX_LAX = "abs exp log tanh sqrt rsqrt sin cos neg sign floor ceil round logist
 _VALUES: dict[str, Callable[[float], float]] = {"floor": math.floor, "ceil": math.ceil, "round": round, "abs": abs, "sqrt": math.sqrt}
 
 
-@shape_rule(*spelled("numpy jax.numpy", _NUMPY_UNARY), *spelled("numpy.ndarray jax.Array", _NUMPY_METHODS))
+@shape_rule("numpy.fix", *spelled("numpy jax.numpy", _NUMPY_UNARY), *spelled("numpy.ndarray jax.Array", _NUMPY_METHODS))
 def numpy_elementwise(call: Call, x: Value, *options: Value, **keywords: Value) -> Tensor:
     """Universal functions of one array. Of plain numbers the value is kept: `int(np.ceil(n / 2))` is a size."""
     result = elementwise(call, as_tensor(x, call.framework))
@@ -200,7 +200,7 @@ def tf_rescaled(call: Call, t: Tensor, *options: Value, **keywords: Value) -> Te
 _KERAS_UNARY = (
     "abs absolute arccos arccosh arcsin arcsinh arctan arctanh ceil conj conjugate copy cos cosh exp expm1 exp2 floor isfinite isinf isnan "
     "log log10 log1p log2 logical_not bitwise_not nan_to_num negative reciprocal round sign sin sinh sqrt rsqrt square tan tanh erf erfinv "
-    "relu relu6 sigmoid softplus softsign silu swish gelu elu selu celu leaky_relu hard_sigmoid hard_silu hard_tanh log_sigmoid mish "
+    "relu relu6 sigmoid softplus softsign silu swish gelu elu selu celu leaky_relu hard_sigmoid hard_silu hard_tanh log_sigmoid "
     "stop_gradient real imag trunc"
 )
 _KERAS_ACTIVATIONS = "relu relu6 sigmoid softplus softsign silu swish gelu elu selu leaky_relu hard_sigmoid tanh exponential linear mish"

@@ -116,7 +116,7 @@ def tf_size(input: Tensor, out_type: Value = None, name: Value = None) -> Tensor
     return Tensor(SCALAR, "i32", "tf", content=count_of(input))
 
 
-@shape_rule("tf.Tensor.get_shape", "keras.KerasTensor.get_shape", "keras.backend.int_shape")
+@shape_rule("tf.Tensor.get_shape", "keras.KerasTensor.get_shape")
 def tf_get_shape(input: Tensor) -> Value:
     """The static sizes."""
     return sizes_of(input)

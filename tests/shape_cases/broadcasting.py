@@ -1,0 +1,85 @@
+"""Operands that are stretched to a common shape."""
+
+from __future__ import annotations
+
+from tensorproof.shapes.families import broadcasting as rules
+from tests.shape_cases import Draw, cases, names_of
+
+_SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "and": "&", "or": "|", "xor": "^",
+    "lshift": "<<", "rshift": ">>",
+}  # fmt: skip
+_INTEGERS = ("and", "or", "xor", "lshift", "rshift", "gcd", "lcm", "shift", "bitwise", "ldexp")
+_BOOLS = ("logical_and", "logical_or", "logical_xor")
+
+
+def _pair(draw: Draw) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    left = draw.shape(0, 4, 4)
+    right = [1 if draw.chance(0.2) else size for size in left[draw.integer(0, len(left)) :]]
+    right = draw.varied(right, 0.45)
+    return (left, right) if draw.chance(0.5) else (right, left)
+
+
+def _dtype(draw: Draw) -> str:
+    library = draw.name.partition(".")[0]
+    if any(part in draw.name for part in _BOOLS):
+        return "bool"
+    if any(part in draw.short for part in _INTEGERS):
+        return "int64" if library in ("torch", "numpy") else "int32"
+    return ""
+
+
+def _operands(draw: Draw, name: str) -> tuple[str, str]:
+    left, right = _pair(draw)
+    dtype = _dtype(draw)
+    if draw.name.startswith(("tf.", "keras.")) and name in ("and", "or", "xor"):
+        dtype = "bool"
+    return draw.array_of(left, dtype), draw.array_of(right, dtype)
+
+
+@cases(*(name for name in names_of(rules.operator) if not name.startswith(("tf.__lshift", "tf.__rshift", "keras.__lshift", "keras.__rshift"))))
+def _(draw: Draw) -> str:
+    name = draw.short.strip("_")
+    left, right = _operands(draw, name)
+    return f"{left} {_SYMBOLS[name]} {right}"
+
+
+@cases(*names_of(rules.comparison))
+def _(draw: Draw) -> str:
+    left, right = _pair(draw)
+    return f"{draw.array(left)} {draw.pick(['<', '<=', '>', '>='])} {draw.array(right)}"
+
+
+@cases(*names_of(rules.equality))
+def _(draw: Draw) -> str:
+    left, right = _pair(draw)
+    if draw.name.startswith(("tf.", "keras.")):
+        right = left
+    return f"{draw.array(left)} {draw.pick(['==', '!='])} {draw.array(right)}"
+
+
+@cases(*names_of(rules.torch_binary, rules.torch_rsub, rules.numpy_binary, rules.tf_binary))
+def _(draw: Draw) -> str:
+    left, right = _pair(draw)
+    dtype = _dtype(draw)
+    return draw.call(draw.array_of(left, dtype), draw.array_of(right, dtype))
+
+
+@cases(*names_of(rules.torch_addcmul, rules.torch_lerp))
+def _(draw: Draw) -> str:
+    left, right = _pair(draw)
+    third = draw.varied([1 if draw.chance(0.2) else size for size in left], 0.2)
+    return draw.call(draw.array(left), draw.array(right), draw.array(third))
+
+
+@cases(*names_of(rules.torch_clamp, rules.numpy_clip, rules.jax_clip, rules.keras_clip))
+def _(draw: Draw) -> str:
+    left, right = _pair(draw)
+    low = draw.array(right) if draw.chance(0.6) else "0.0"
+    return draw.call(draw.array(left), low, draw.array(right) if low != "0.0" else "1.0")
+
+
+@cases("tf.clip_by_value")
+def _(draw: Draw) -> str:
+    left, right = _pair(draw)
+    return draw.call(draw.array(left), "0.0" if draw.chance(0.3) else draw.array(right), "1.0")
