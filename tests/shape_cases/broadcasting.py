@@ -44,6 +44,17 @@ def _(draw: Draw) -> str:
     return f"{left} {_SYMBOLS[name]} {right}"
 
 
+@cases(*names_of(rules.operator_in_place))
+def _(draw: Draw) -> str:
+    name = draw.short.strip("_").removeprefix("i")
+    left, right = _pair(draw)
+    if draw.chance(0.5):
+        left, right = sorted((left, right), key=len, reverse=True)
+    dtype = "" if draw.name.endswith(("iadd__", "isub__", "imul__", "itruediv__", "ifloordiv__", "imod__", "ipow__")) else "int64"
+    # A scalar of NumPy is bound anew where the program holds a number, which is not told apart.
+    return f"{draw.array_of(left or (1,), dtype)}.__i{name}__({draw.array_of(right, dtype)})"
+
+
 @cases(*names_of(rules.comparison))
 def _(draw: Draw) -> str:
     left, right = _pair(draw)

@@ -31,7 +31,7 @@ def _(draw: Draw) -> str:
     if draw.short == "StackedRNNCells":
         cell = f"keras.layers.StackedRNNCells([{cell}, keras.layers.LSTMCell({draw.integer(1, 4)})])"
     options = draw.pick(["", ", return_sequences=True"] if draw.short == "StackedRNNCells" else ["", ", return_sequences=True", ", return_state=True"])
-    return f"keras.layers.RNN({cell}{options})({draw.array(_sequence(draw))})"
+    return f"keras.layers.RNN({cell}{options})({draw.array(_sequence(draw)[:3])})"
 
 
 @cases("keras.layers.Bidirectional")
@@ -89,7 +89,7 @@ def _(draw: Draw) -> str:
     second = (*draw.shape(len(shape) - 1, len(shape) - 1), shape[-1] if draw.chance(0.5) else shape[-1] + 1)
     # A size of 1 is stretched to that of the weights.
     shapes = (shape,) if draw.chance(0.5) or shape[-1] == 1 else (shape, second)
-    axis = f"axis={draw.axis(len(shape), 0.2)}" if len(shapes) == 1 and draw.chance(0.4) else ""
+    axis = f"axis={draw.axis(len(shape), 0.2)}" if len(shapes) == 1 and draw.short[0] != "R" and draw.chance(0.4) else ""
     return called(draw, axis, *shapes)
 
 

@@ -20,7 +20,9 @@ _ELEMENTS = {
 
 
 def _both(*layers_and_functions: tuple[str, str]) -> tuple[str, ...]:
-    return tuple(name for layer, function in layers_and_functions for name in (f"torch.nn.{layer}", f"torch.nn.functional.{function}"))
+    return tuple(
+        name for layer, function in layers_and_functions for name in (f"torch.nn.{layer}", f"torch.nn.functional.{function}")
+    )
 
 
 def _use(draw: Draw, arguments: str, options: str = "") -> str:
@@ -99,7 +101,9 @@ def _(draw: Draw) -> str:
 @cases("torch.nn.CTCLoss", "torch.nn.functional.ctc_loss")
 def _(draw: Draw) -> str:
     steps, batch, classes = draw.integer(2, 5), draw.integer(1, 3), draw.integer(2, 4)
-    arguments = f"{draw.array((steps, batch, classes))}, torch.ones({(batch, 1)}, dtype=torch.int64), {(steps,) * batch}, {(1,) * batch}"
+    arguments = (
+        f"{draw.array((steps, batch, classes))}, torch.ones({(batch, 1)}, dtype=torch.int64), {(steps,) * batch}, {(1,) * batch}"
+    )
     return _use(draw, arguments)
 
 

@@ -64,8 +64,8 @@ def _(draw: Draw) -> str:
     pairs = [[draw.integer(0, 2), draw.integer(0, 2)] for _ in draw.varied(shape, 0.25)]
     if draw.name.startswith("tf"):
         return called(draw, shape, pairs)
-    if draw.chance(0.3):
-        return called(draw, shape, draw.pick([1, 2, (1, 2), ((1, 2),)]) if not draw.name.startswith("keras") else draw.integer(1, 2))
+    if draw.chance(0.3) and not draw.name.startswith("keras"):
+        return called(draw, shape, draw.pick([1, 2, (1, 2), ((1, 2),)]))
     return called(draw, shape, tuple(tuple(pair) for pair in pairs) or 1)
 
 

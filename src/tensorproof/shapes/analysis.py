@@ -40,6 +40,7 @@ def analyse_with_frame(text: str, path: str, options: ShapeOptions | None = None
         raise SourceError(path, f"not parsed: {error}") from None
     load_rules()
     run = Run(options, _profile(text))
+    run.sources[path] = text.encode(errors="replace")
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
     module = LocalModule("__main__", path)
@@ -77,6 +78,7 @@ def _run_program(run: Run, tree: ast.Module, module: LocalModule) -> None:
 
 def _run_unreached(run: Run, module: LocalModule) -> None:
     """Models whose `forward` was never reached, with their defaults, on an unknown tensor; then other functions."""
+    run.graph.forget_variables()
     for cls in list(run.classes):
         method = _entry(cls)
         if method is not None and id(method.node) not in run.reached and method.frame.module is module:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
+from tensorproof.shapes import numeric_patterns
+from tensorproof.shapes.batches import meeting
 from tensorproof.shapes.joining import alternatives, choice
 from tensorproof.shapes.problems import Place
-from tensorproof.shapes.rule_table import Call, Mismatch, NotKnown, ShapeRule, framework_of
+from tensorproof.shapes.rule_table import FRAMEWORKS, Call, Mismatch, NotKnown, ShapeRule, framework_of
 from tensorproof.shapes.shape import ANY_SHAPE
 from tensorproof.shapes.trail import Changes
 from tensorproof.shapes.values import (
@@ -47,16 +49,19 @@ def apply_rule(
 ) -> Value:
     """The result of a rule. It is a defect only if every combination of alternatives fails."""
     run.step()
-    combinations = _combinations(arguments, keywords)
-    if combinations is None:
+    if run.graph.has_declarations:
+        arguments = tuple(run.graph.current(value) for value in arguments)
+        keywords = {key: run.graph.current(value) for key, value in keywords.items()}
+    rows = _combinations(arguments, keywords)
+    if rows is None:
         return _fallback(rule, name)
     results: list[Value] = []
     failures: list[Mismatch] = []
     # What one alternative does to its receiver (a layer builds its weights) must not be seen by the next one.
-    forked = receiver is not None and len(combinations) > 1
+    forked = receiver is not None and len(rows) > 1
     mark = run.trail.mark()
     ends: list[Changes] = []
-    for row, named in combinations:
+    for row, named in rows:
         try:
             results.append(_apply_one(run, place, rule, name, row, named, receiver, name_place))
         except Mismatch as mismatch:
@@ -68,8 +73,11 @@ def apply_rule(
         run.trail.join(mark, ends[1:], run.join_slots)
     if failures and not results:
         first = failures[0]
+        failed = _suspected(_described(place, name, _fallback(rule, name) if isinstance(first.result, Unknown) else first.result))
         if any(_is_suspect(value) for value in (*arguments, *keywords.values())):
-            return _suspected(_described(place, name, first.result))
+            return failed
+        if _is_blamed_on_reshape(Call(run, name, place), first.tensors):
+            return failed
         run.report(
             first.rule,
             place,
@@ -80,7 +88,7 @@ def apply_rule(
             edits=first.edits,
             operation=name,
         )
-        return _suspected(_described(place, name, first.result))
+        return failed
     return choice(results)
 
 
@@ -115,7 +123,9 @@ def _apply_one(
     _count(run, result)
     recipe = Recipe(rule, name, arguments, tuple(keywords.items()), place, receiver)
     suspect = any(_is_suspect(value) for value in given)
-    return _finished(result, recipe, framework, [value for value in given if isinstance(value, Tensor)], suspect)
+    finished = _finished(result, recipe, framework, [value for value in given if isinstance(value, Tensor)], suspect)
+    numeric_patterns.inspect(run, recipe, finished)
+    return finished
 
 
 def _view(receiver: NativeObject | Instance) -> Any:
@@ -131,7 +141,9 @@ def _finished(result: Value, recipe: Recipe, framework: Framework, operands: Seq
     if isinstance(result, Tensor):
         changes: dict[str, Any] = {}
         # An array belongs to the library whose function made it; functions of Keras return arrays of their backend.
-        if result.framework != framework and (framework != "keras" or result.framework == "numpy"):
+        # What Python's own functions return keeps its library.
+        owned = recipe.name.partition(".")[0] in FRAMEWORKS
+        if owned and result.framework != framework and (framework != "keras" or result.framework == "numpy"):
             changes["framework"] = framework
         if not any(result is operand for operand in operands):
             before = result.history
@@ -148,6 +160,10 @@ def _finished(result: Value, recipe: Recipe, framework: Framework, operands: Seq
         return tuple(
             _finished(part, replace(recipe, part=position), framework, operands, suspect) for position, part in enumerate(result)
         )
+    if type(result) is ListValue and result.items is not None and framework in ("tf", "keras"):
+        # Graphs of these are computed again: also the parts of a list need their recipes.
+        parts = enumerate(result.items)
+        return ListValue([_finished(part, replace(recipe, part=position), framework, operands, suspect) for position, part in parts])
     return result
 
 
@@ -171,6 +187,11 @@ def _described(place: Place, name: str, result: Value, operands: Sequence[Tensor
     if isinstance(result, tuple):
         return tuple(_described(place, name, part, operands) for part in result)
     return result
+
+
+def _is_blamed_on_reshape(call: Call, tensors: Sequence[Tensor]) -> bool:
+    """Whether operands disagree because a reshape before multiplied the rows of one of them, which is reported instead."""
+    return any(meeting(call, left, right) for left, right in combinations(tensors, 2))
 
 
 def _is_suspect(value: Value) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 
 from tensorproof.shapes import applying, calls
 from tensorproof.shapes.joining import over_alternatives
-from tensorproof.shapes.rule_table import RULES
+from tensorproof.shapes.problems import Place
+from tensorproof.shapes.rule_table import RULES, ShapeRule
 from tensorproof.shapes.run import Run
 from tensorproof.shapes.sizes import Polynomial, divide_exactly, less, same
 from tensorproof.shapes.values import (
@@ -20,6 +21,7 @@ from tensorproof.shapes.values import (
     Instance,
     ListValue,
     NativeObject,
+    Recipe,
     Tensor,
     Unknown,
     Value,
@@ -91,7 +93,10 @@ def _tensors(
         if method is not None:
             return calls.call(run, frame, node, method, (other,), {})
     framework = next(part.framework for value in (left, right) for part in _parts(value) if isinstance(part, Tensor))
-    rule_name = f"{framework}.__{'i' if in_place and name != 'matmul' else ''}{name}__"
+    rule_name = f"{framework}.__{'i' if in_place else ''}{name}__"
+    if rule_name not in RULES:
+        # Arrays that cannot be changed are bound anew.
+        rule_name = f"{framework}.__{name}__"
     rule = RULES.get(rule_name)
     if rule is None:
         return UNKNOWN
@@ -170,10 +175,22 @@ def _overloaded(run: Run, frame: Frame, node: ast.BinOp | ast.AugAssign, name: s
     return UNKNOWN
 
 
-def unary(kind: ast.unaryop, value: Value) -> Value:
+def _signed(input: Tensor) -> Tensor:
+    return input.with_shape(input.shape, contiguous=input.contiguous, new_axes=input.new_axes)
+
+
+#: What the recipes of `-x` and `~x` name.
+NEGATION = ShapeRule(("__neg__",), _signed)
+INVERSION = ShapeRule(("__invert__",), _signed)
+
+
+def unary(kind: ast.unaryop, value: Value, place: Place) -> Value:
     """`-x`, `+x`, `~x`."""
     if isinstance(value, Tensor):
-        return value.with_shape(value.shape, contiguous=value.contiguous, new_axes=value.new_axes)
+        if isinstance(kind, ast.UAdd):
+            return value
+        rule = INVERSION if isinstance(kind, ast.Invert) else NEGATION
+        return _signed(value).evolved(recipe=Recipe(rule, f"{value.framework}.{rule.names[0]}", (value,), (), place))
     if isinstance(value, Polynomial | int | float | complex):
         if isinstance(kind, ast.USub):
             return -value

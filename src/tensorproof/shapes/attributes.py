@@ -40,6 +40,8 @@ ARRAY_CLASSES = {
 def get_attribute(run: Run, frame: Frame, node: ast.expr, owner: Value, name: str) -> Value:
     """`owner.name`."""
     if isinstance(owner, Library):
+        if owner.path.endswith("flags.FLAGS"):
+            return run.graph.options.get(name, UNKNOWN)
         return library_member(owner.path, name)
     if isinstance(owner, Tensor):
         return _of_tensor(run, frame, node, owner, name)

@@ -40,7 +40,7 @@ Node = ast.expr | ast.stmt
 TRANSPARENT = frozenset(
     {
         "function", "jit", "no_grad", "inference_mode", "lru_cache", "cache", "wraps", "njit", "compile", "script", "checkpoint",
-        "partial", "contextmanager",
+        "partial", "contextmanager", "with_name_scope",
         "override", "abstractmethod", "enable_grad", "set_grad_enabled", "autocast", "compact", "profile",
         "jaxtyped", "typechecked", "beartype", "remat", "named_scope", "register_keras_serializable", "torch_fn", "filter_jit",
         "custom_gradient", "singledispatch", "final", "cached_property", "fixture", "parametrize", "skip", "ignore", "export",

@@ -196,7 +196,8 @@ def _unary(run: Run, frame: Frame, node: ast.UnaryOp) -> Value:
     if isinstance(node.op, ast.Not):
         holds = truth(run, operand)
         return UNKNOWN if holds is None else not holds
-    return over_alternatives(lambda value: unary(node.op, value), operand)
+    place = run.place(frame, node)
+    return over_alternatives(lambda value: unary(node.op, value, place), operand)
 
 
 @_handles(ast.BoolOp)
@@ -284,6 +285,8 @@ def _attribute(run: Run, frame: Frame, node: ast.Attribute) -> Value:
 def _subscript(run: Run, frame: Frame, node: ast.Subscript) -> Value:
     owner = evaluate(run, frame, node.value)
     index = evaluate(run, frame, node.slice)
+    if subscripts.are_tensors(owner):
+        return subscripts.get_item(run, frame, node, owner, index)
     return over_alternatives(lambda a, b: subscripts.get_item(run, frame, node, a, b), owner, index)
 
 

@@ -114,9 +114,11 @@ def _load(run: Run, name: str, file: Path, key: str) -> LocalModule | None:
 
     run.modules[key] = None
     try:
-        tree = ast.parse(file.read_bytes(), str(file))
+        source = file.read_bytes()
+        tree = ast.parse(source, str(file))
     except (SyntaxError, ValueError, OSError, RecursionError):
         return None
+    run.sources[str(file)] = source
     module = LocalModule(name, str(file))
     module.frame.slots["__name__"] = name
     run.modules[key] = module

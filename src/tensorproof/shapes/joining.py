@@ -15,7 +15,7 @@ MOST_ALTERNATIVES = 8
 def join(left: Value, right: Value) -> Value:
     """Either of two values."""
     if left is right or alike(left, right):
-        return left
+        return right if isinstance(right, Tensor) and right.suspect else left
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         return UNKNOWN
     found: list[Value] = []

@@ -57,7 +57,7 @@ def _fingerprint(value: Value) -> Hashable | None:
         content = None if value.content is None else _fingerprint(value.content)
         if content is None and value.content is not None:
             return None
-        return (value.shape, value.dtype, value.framework, value.contiguous, value.new_axes, content, value.suspect, value.kind)
+        return (value.shape, value.dtype, value.framework, value.contiguous, value.strides, value.batch_factor, value.new_axes, content, value.suspect, value.kind)
     if isinstance(value, tuple):
         parts = [_fingerprint(part) for part in value]
         return None if None in parts else tuple(parts)

@@ -12,6 +12,7 @@ from tensorproof.shapes.joining import join, join_coarsely, merged_shapes
 from tensorproof.shapes.memo import Memo
 from tensorproof.shapes.problems import Edit, Hint, Place, Problem, Related, ShapeOptions, Statistics
 from tensorproof.shapes.sizes import Size
+from tensorproof.shapes.tensorflow_graph import Graph
 from tensorproof.shapes.trail import Changes, Trail
 from tensorproof.shapes.values import (
     UNKNOWN,
@@ -65,6 +66,7 @@ class Run:
         self.options = options
         self.profile: Profile = profile
         self.trail = Trail()
+        self.graph = Graph(self.trail)
         self.memo = Memo(self.trail)
         self.statistics = Statistics()
         self.join: Callable[[Value, Value], Value] = join if options.values == "full" else join_coarsely
@@ -78,6 +80,9 @@ class Run:
         #: Arguments that all calls of one context were joined to, where contexts are merged.
         self.merged_arguments: dict[object, tuple[Value, ...]] = {}
         self.call_places: list[Place] = []
+        #: The text of the program's modules, by file.
+        self.sources: dict[str, bytes] = {}
+        self._changed: dict[int, Tensor] = {}
         #: By the place of a squeeze without axes, and the sizes behind the first: how many rows it saw first.
         self.squeezed_rows: dict[tuple[Place, tuple[Size, ...]], Size] = {}
         self._problems: dict[tuple[str, Place], Problem] = {}
@@ -117,6 +122,16 @@ class Run:
             return None
         both = {key: self.join(now[key], then[key]) for key in now if key in then}
         return {**then, **now, **both}
+
+    # -- arrays that change in place ----------------------------------------------------------------------------------
+
+    def note_change(self, tensor: Tensor) -> None:
+        """The program wrote into an array: its recipe no longer says what it holds. No memo must leave out the writing."""
+        self._changed[id(tensor)] = tensor
+        self.trail.version += 1
+
+    def was_changed(self, tensor: Tensor) -> bool:
+        return id(tensor) in self._changed
 
     # -- budgets --------------------------------------------------------------------------------------------------
 
@@ -184,6 +199,10 @@ class Run:
                 if known.place == problem.place and not known.certain:
                     del self._problems[key]
         self._problems.setdefault((problem.rule.code, problem.place), problem)
+
+    def withdraw(self, code: str, place: Place) -> None:
+        """Take back a warning, for something more certain at the same place."""
+        self._problems.pop((code, place), None)
 
     @property
     def problems(self) -> tuple[Problem, ...]:

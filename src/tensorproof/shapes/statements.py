@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from tensorproof.shapes import attributes, calls, expressions, imports, iteration, refining, subscripts
 from tensorproof.shapes.arithmetic import binary
@@ -303,9 +303,20 @@ def _nothing_new(before: Changes, after: Changes, names: set[str]) -> bool:
         if key == "items" and isinstance(owner, ListValue):
             if not _records_numbers(earlier, value):
                 return False
-        elif value is MISSING or earlier is MISSING or isinstance(value, dict) or not alike(earlier, value):
+        elif value is MISSING or earlier is MISSING or not _says_the_same(earlier, value):
             return False
     return True
+
+
+def _says_the_same(earlier: Any, value: Any) -> bool:
+    """Whether two values of a field have the same shapes; what small tensors contain counts through the sizes made of it."""
+    if isinstance(value, dict):
+        entries = cast("dict[Value, Value]", value)
+        before = cast("dict[Value, Value] | None", earlier)
+        return before is not None and entries.keys() == before.keys() and all(alike(before[key], entries[key]) for key in entries)
+    if isinstance(earlier, Tensor) and isinstance(value, Tensor):
+        return alike(earlier.evolved(content=None), value.evolved(content=None))
+    return alike(earlier, value)
 
 
 def _records_numbers(earlier: tuple[Value, ...] | None, items: tuple[Value, ...] | None) -> bool:
@@ -499,14 +510,19 @@ def _raise(run: Run, frame: Frame, node: ast.Raise) -> bool:
 
 @_handles(ast.With, ast.AsyncWith)
 def _with(run: Run, frame: Frame, node: ast.With) -> bool:
-    for item in node.items:
-        manager = expressions.evaluate(run, frame, item.context_expr)
-        if item.optional_vars is not None:
-            assign(run, frame, item.optional_vars, calls.entered(run, frame, item.context_expr, manager))
-        if expressions.catches_errors(manager):
-            with run.quietly():
-                return execute_block(run, frame, node.body)
-    return execute_block(run, frame, node.body)
+    scopes = len(run.graph.scopes)
+    try:
+        for item in node.items:
+            manager = expressions.evaluate(run, frame, item.context_expr)
+            entered = calls.entered(run, frame, item.context_expr, manager)
+            if item.optional_vars is not None:
+                assign(run, frame, item.optional_vars, entered)
+            if expressions.catches_errors(manager):
+                with run.quietly():
+                    return execute_block(run, frame, node.body)
+        return execute_block(run, frame, node.body)
+    finally:
+        del run.graph.scopes[scopes:]
 
 
 @_handles(ast.Try, ast.TryStar)

@@ -14,6 +14,9 @@ from tensorproof.shapes.values import UNKNOWN, TensorMethod, Value
 def call_method(run: Run, place: Place, method: TensorMethod, arguments: Sequence[Value], keywords: Mapping[str, Value]) -> Value:
     """`tensor.name(...)`."""
     name = f"{attributes.ARRAY_CLASSES[method.receiver.framework]}.{method.name}"
+    if method.name.startswith("__"):
+        # An operator, called by its name.
+        name = f"{method.receiver.framework}.{method.name}"
     rule = RULES.get(name)
     if rule is None and method.name.endswith("_"):
         # In-place methods of PyTorch are named like their originals.

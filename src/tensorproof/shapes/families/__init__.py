@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from functools import cache
 
 
+@cache
 def load_rules() -> None:
     """Import all families, once."""
     for module in pkgutil.iter_modules(__path__):

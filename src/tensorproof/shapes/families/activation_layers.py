@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from tensorproof.rules.shapes.layer_features import LAYER_FEATURES
 from tensorproof.shapes.applying import apply_rule
 from tensorproof.shapes.families.loss_layers import apply_function
-from tensorproof.shapes.families.modules import Module
-from tensorproof.shapes.families.normalisation import unchanged
-from tensorproof.shapes.rule_table import RULES, Call, native_class
-from tensorproof.shapes.sizes import Size
+from tensorproof.shapes.families.modules import Module, correction, origin, parameter, write
+from tensorproof.shapes.families.normalisation import need_least_rank, unchanged
+from tensorproof.shapes.families.windows import need_rank
+from tensorproof.shapes.rule_table import RULES, Call, Extent, Mismatch, native_class
+from tensorproof.shapes.sizes import same
 from tensorproof.shapes.values import UNKNOWN, ListValue, Tensor, Value, as_size
 
 
@@ -76,28 +78,38 @@ class Identity(Module):
 class ChannelDropout(Module):
     """What `nn.Dropout1d`, `2d` and `3d` share."""
 
-    function = ""
+    dimensions = 0
 
     p: Value = 0.5
     inplace: Value = False
 
-    def __call__(self, call: Call, input: Value) -> Value:
-        return apply_function(call, self.function, input)
+    def __call__(self, call: Call, input: Tensor) -> Tensor:
+        if self.dimensions == 1:
+            need_rank(input, (2, 3), "Dropout1d", origin(call), unchanged(input))
+        elif self.dimensions == 2:
+            need_least_rank(input, 2, "Dropout2d", origin(call))
+        return unchanged(input)
 
 
 @native_class("torch.nn.Dropout1d")
 class Dropout1d(ChannelDropout):
-    function = "dropout1d"
+    """`nn.Dropout1d`."""
+
+    dimensions = 1
 
 
 @native_class("torch.nn.Dropout2d")
 class Dropout2d(ChannelDropout):
-    function = "dropout2d"
+    """`nn.Dropout2d`."""
+
+    dimensions = 2
 
 
 @native_class("torch.nn.Dropout3d")
 class Dropout3d(ChannelDropout):
-    function = "dropout3d"
+    """`nn.Dropout3d`."""
+
+    dimensions = 3
 
 
 class AlongAxis(Module):
@@ -113,16 +125,22 @@ class AlongAxis(Module):
 
 @native_class("torch.nn.Softmax")
 class Softmax(AlongAxis):
+    """`nn.Softmax`."""
+
     function = "softmax"
 
 
 @native_class("torch.nn.LogSoftmax")
 class LogSoftmax(AlongAxis):
+    """`nn.LogSoftmax`."""
+
     function = "log_softmax"
 
 
 @native_class("torch.nn.Softmin")
 class Softmin(AlongAxis):
+    """`nn.Softmin`."""
+
     function = "softmin"
 
 
@@ -140,21 +158,23 @@ class GLU(Module):
 class PReLU(Module):
     """`nn.PReLU`: one slope, or one per channel."""
 
-    num_parameters: Value = 1
+    num_parameters: Extent = 1
     init: Value = 0.25
     device: Value = None
     dtype: Value = None
 
-    def __call__(self, call: Call, input: Value) -> Value:
-        size = as_size(self.num_parameters)
-        slopes = Tensor() if size is None else _vector(size)
-        return apply_function(call, "prelu", input, slopes)
+    def setup(self, call: Call) -> Value:
+        write(call, weight=parameter(self.num_parameters))
+        return None
 
-
-def _vector(size: Size) -> Tensor:
-    from tensorproof.shapes.families.modules import parameter
-
-    return parameter(size)
+    def __call__(self, call: Call, input: Tensor) -> Tensor:
+        rank, slopes = input.shape.rank, self.num_parameters
+        channels = input.shape[1] if rank is None or rank > 1 else 1
+        if slopes != 1 and same(slopes, channels) is False:
+            message = f"the layer has {slopes} slopes, but its input {input.shape} has {channels} channels at axis 1"
+            edits = correction(call, "num_parameters", channels)
+            raise Mismatch(LAYER_FEATURES, message, result=unchanged(input), tensors=(input,), related=origin(call), edits=edits)
+        return unchanged(input)
 
 
 def _apply_method(call: Call, name: str, *arguments: Value) -> Value:

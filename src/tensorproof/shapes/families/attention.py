@@ -63,7 +63,9 @@ def _layout(shape: Shape, batch_first: bool | None) -> tuple[Size | None, Size]:
     return (shape.dims[0], shape.dims[1]) if batch_first else (shape.dims[1], shape.dims[0])
 
 
-def attended(call: Call, heads: Heads, query: Tensor, key: Tensor, value: Tensor, masks: tuple[Value, Value]) -> tuple[Tensor, Size | None, Size, Size]:
+def attended(
+    call: Call, heads: Heads, query: Tensor, key: Tensor, value: Tensor, masks: tuple[Value, Value]
+) -> tuple[Tensor, Size | None, Size, Size]:
     """The output of an attention layer, with batch, steps of the query and steps of the key."""
     result = query.with_shape(query.shape.without_last(1).extended(heads.width) if query.shape.rank is not None else query.shape)
     for input in (query, key, value):
@@ -92,7 +94,9 @@ def _order(heads: Heads) -> str:
     return "; the batch is axis 1 unless batch_first=True is set" if heads.batch_first is False else ""
 
 
-def _check_masks(heads: Heads, masks: tuple[Value, Value], batch: Size | None, steps: Size, key_steps: Size, result: Tensor) -> None:
+def _check_masks(
+    heads: Heads, masks: tuple[Value, Value], batch: Size | None, steps: Size, key_steps: Size, result: Tensor
+) -> None:
     padding, attention = masks
     front: tuple[Size, ...] = () if batch is None else (batch,)
     if isinstance(padding, Tensor) and same_shape(padding.shape, Shape((*front, key_steps))) is False:
@@ -227,7 +231,13 @@ def encoded(call: Call, width: Size, heads: Size, batch_first: bool | None, sour
 
 
 def decoded(
-    call: Call, width: Size, heads: Size, batch_first: bool | None, target: Tensor, memory: Tensor, masks: tuple[Value, Value, Value, Value]
+    call: Call,
+    width: Size,
+    heads: Size,
+    batch_first: bool | None,
+    target: Tensor,
+    memory: Tensor,
+    masks: tuple[Value, Value, Value, Value],
 ) -> Tensor:
     """A sequence that attends to itself, then to another one."""
     mask, memory_mask, padding, memory_padding = masks
@@ -286,7 +296,9 @@ class TransformerEncoder(Module):
     enable_nested_tensor: Value = True
     mask_check: Value = True
 
-    def __call__(self, call: Call, src: Tensor, mask: Value = None, src_key_padding_mask: Value = None, is_causal: Value = None) -> Tensor:
+    def __call__(
+        self, call: Call, src: Tensor, mask: Value = None, src_key_padding_mask: Value = None, is_causal: Value = None
+    ) -> Tensor:
         sizes = _layer_sizes(self.encoder_layer)
         if sizes is None:
             return src.with_shape(ANY_SHAPE)

@@ -193,9 +193,9 @@ def operator(call: Call, left: Tensor, right: Tensor) -> Tensor:
     return _with_content(call, broadcast(call, left, right), left, right)
 
 
-@shape_rule(*(f"{library}.__i{name}__" for library in LIBRARIES.split() for name in _OPERATORS.split()))
+@shape_rule(*(f"{library}.__i{name}__" for library in ("torch", "numpy") for name in _OPERATORS.split()))
 def operator_in_place(call: Call, left: Value, right: Tensor) -> Tensor:
-    """`a += b`: a tensor of PyTorch and an array of NumPy keep their shape; elsewhere a new array is bound.
+    """`a += b`: a tensor of PyTorch and an array of NumPy keep their shape.
 
     NumPy's numbers (what a full reduction returns) are no arrays: they are bound anew, too.
     """
@@ -276,7 +276,7 @@ _COMPARISONS = frozenset("equal not_equal less less_equal greater greater_equal 
 _NUMPY_BINARY = (
     "add subtract multiply divide true_divide floor_divide power float_power mod remainder fmod maximum minimum fmax fmin "
     "arctan2 hypot logaddexp logaddexp2 copysign nextafter heaviside gcd lcm bitwise_and bitwise_or bitwise_xor left_shift right_shift "
-    "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor isclose ldexp"
+    "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor isclose"
 )
 _KERAS_BINARY = (
     "add subtract multiply divide true_divide floor_divide power mod maximum minimum arctan2 logaddexp bitwise_and bitwise_or "

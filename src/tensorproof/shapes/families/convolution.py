@@ -8,7 +8,16 @@ from tensorproof.rules.shapes.convolution_channels import CONVOLUTION_CHANNELS
 from tensorproof.rules.shapes.window_too_large import WINDOW_TOO_LARGE
 from tensorproof.rules.shapes.wrong_rank import WRONG_RANK
 from tensorproof.shapes.families.modules import Module, correction, origin, parameter, write
-from tensorproof.shapes.families.windows import extent, is_given, last_sizes, need_positive, need_rank, per_axis, positions, with_last
+from tensorproof.shapes.families.windows import (
+    extent,
+    is_given,
+    last_sizes,
+    need_positive,
+    need_rank,
+    per_axis,
+    positions,
+    with_last,
+)
 from tensorproof.shapes.problems import Edit, Related
 from tensorproof.shapes.rule_table import Call, Extent, Mismatch, native_class, shape_rule
 from tensorproof.shapes.shape import Shape
@@ -50,11 +59,11 @@ def check_input(input: Tensor, filter: Filter, output: tuple[Size, ...], edits: 
     result = input.with_shape(with_last(input.shape, axes + 1, filter.filters, *output))
     channels = input.shape[-axes - 1]
     if same(channels, filter.channels) is False:
-        message = f"the convolution takes {filter.channels} channels, but its input {input.shape} has {channels} at axis {-axes - 1}"
-        advice = _advice(input, filter, channels, parameter)
-        raise Mismatch(
-            CONVOLUTION_CHANNELS, message + advice, result=result, tensors=(input,), related=filter.related, edits=edits
+        message = (
+            f"the convolution takes {filter.channels} channels, but its input {input.shape} has {channels} at axis {-axes - 1}"
         )
+        advice = _advice(input, filter, channels, parameter)
+        raise Mismatch(CONVOLUTION_CHANNELS, message + advice, result=result, tensors=(input,), related=filter.related, edits=edits)
     return result
 
 
@@ -186,16 +195,22 @@ def _check_copied_padding(input: Tensor, filter: Filter, *, strict: bool) -> Non
 
 @native_class("torch.nn.Conv1d")
 class Conv1d(Convolution):
+    """`nn.Conv1d`."""
+
     dimensions = 1
 
 
 @native_class("torch.nn.Conv2d")
 class Conv2d(Convolution):
+    """`nn.Conv2d`."""
+
     dimensions = 2
 
 
 @native_class("torch.nn.Conv3d")
 class Conv3d(Convolution):
+    """`nn.Conv3d`."""
+
     dimensions = 3
 
 
@@ -245,16 +260,22 @@ class TransposedConvolution(Module):
 
 @native_class("torch.nn.ConvTranspose1d")
 class ConvTranspose1d(TransposedConvolution):
+    """`nn.ConvTranspose1d`."""
+
     dimensions = 1
 
 
 @native_class("torch.nn.ConvTranspose2d")
 class ConvTranspose2d(TransposedConvolution):
+    """`nn.ConvTranspose2d`."""
+
     dimensions = 2
 
 
 @native_class("torch.nn.ConvTranspose3d")
 class ConvTranspose3d(TransposedConvolution):
+    """`nn.ConvTranspose3d`."""
+
     dimensions = 3
 
 
@@ -274,7 +295,14 @@ def _checked_weight(weight: Tensor, bias: Tensor | None, axes: int, filters_axis
         raise Mismatch(CONVOLUTION_CHANNELS, f"weights {weight.shape} cannot be divided into {groups} groups", tensors=(weight,))
 
 
-@shape_rule("torch.nn.functional.conv1d", "torch.nn.functional.conv2d", "torch.nn.functional.conv3d", "torch.conv1d", "torch.conv2d", "torch.conv3d")
+@shape_rule(
+    "torch.nn.functional.conv1d",
+    "torch.nn.functional.conv2d",
+    "torch.nn.functional.conv3d",
+    "torch.conv1d",
+    "torch.conv2d",
+    "torch.conv3d",
+)
 def convolution(
     call: Call,
     input: Tensor,

@@ -26,7 +26,9 @@ def dense(
     result = input.with_shape(shape.without_last(1).extended(units))
     if shape.rank == 0 or same(shape[-1], features) is False:
         wanted = "" if shape.rank == 0 or is_unknown(shape[-1]) else f"; {parameter} should be {shape[-1]}{_factors(shape)}"
-        message = f"the layer takes {features} features, but its input {shape} has {shape[-1] if shape.rank != 0 else 'none'}{wanted}"
+        message = (
+            f"the layer takes {features} features, but its input {shape} has {shape[-1] if shape.rank != 0 else 'none'}{wanted}"
+        )
         raise Mismatch(LAYER_FEATURES, message, result=result, tensors=(input,), related=related, edits=edits)
     return result
 

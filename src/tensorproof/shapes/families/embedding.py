@@ -113,7 +113,9 @@ class EmbeddingBag(Module):
         write(call, weight=parameter(self.num_embeddings, self.embedding_dim))
         return None
 
-    def __call__(self, call: Call, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
+    def __call__(
+        self, call: Call, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
+    ) -> Tensor:
         return bagged(input, self.embedding_dim, offsets, per_sample_weights, self.include_last_offset, origin(call))
 
 

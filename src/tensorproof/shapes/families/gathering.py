@@ -10,7 +10,7 @@ from tensorproof.shapes.families.axes import checked_axis
 from tensorproof.shapes.families.broadcasting import broadcast_dims
 from tensorproof.shapes.rule_table import Call, Mismatch, NotKnown, as_tensor, shape_rule
 from tensorproof.shapes.shape import ANY_SHAPE, Shape
-from tensorproof.shapes.sizes import Size, bounds, less, same, unknown
+from tensorproof.shapes.sizes import Size, bounds, less, product, same, unknown
 from tensorproof.shapes.strides import restrided, strides_of
 from tensorproof.shapes.values import Tensor, Value, as_size
 
@@ -94,6 +94,8 @@ def torch_index_select(input: Tensor, dim: int, index: Tensor, *, out: Value = N
     if position is None:
         return input.with_shape(ANY_SHAPE)
     if input.shape.rank == 0:
+        if index.shape.rank == 1 and same(index.shape.dims[0], 1) is False:
+            raise _refuse(f"a scalar has one element, but the index is {index.shape}", input, index)
         return input.with_shape(input.shape)
     if index.shape.rank is None:
         count: Size = unknown(0)
@@ -374,12 +376,12 @@ def tf_searchsorted(sorted_sequence: Tensor, values: Tensor, side: Value = "left
     shape, other = sorted_sequence.shape, values.shape
     if shape.rank is not None and other.rank is not None:
         rows = [s.without_last(1).dims for s in (shape, other)]
-        if not shape.rank or not other.rank or len(rows[0]) != len(rows[1]) or any(same(a, b) is False for a, b in zip(*rows, strict=True)):
+        if not shape.rank or not other.rank or same(product(rows[0]), product(rows[1])) is False:
             raise _refuse(f"the rows of {other} are not those of {shape}", values, sorted_sequence)
     return values.with_shape(other, dtype="i32")
 
 
-@shape_rule("numpy.compress", "jax.numpy.compress")
+@shape_rule("numpy.compress")
 def compress(condition: Tensor, a: Tensor, axis: int | None = None, out: Value = None) -> Tensor:
     """The slices where a condition holds."""
     if axis is None:

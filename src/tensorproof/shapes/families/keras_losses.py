@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tensorproof.rules.shapes.loss_broadcast import LOSS_BROADCAST
-from tensorproof.rules.shapes.loss_target import LOSS_TARGET
 from tensorproof.rules.shapes.single_class import SINGLE_CLASS
 from tensorproof.shapes.calls import own_method
 from tensorproof.shapes.families.broadcasting import broadcast_dims
-from tensorproof.shapes.rule_table import Call, Mismatch, native_class, shape_rule
+from tensorproof.shapes.families.losses import refuse
+from tensorproof.shapes.rule_table import Call, native_class, shape_rule
 from tensorproof.shapes.shape import ANY_SHAPE, SCALAR, Shape, same_shape
 from tensorproof.shapes.values import Instance, NativeObject, Tensor, Value
 
@@ -79,7 +79,7 @@ def compared(call: Call, name: str, target: Tensor, output: Tensor, *, wrapped: 
         return _equal(call, name, target, output)
     shape = broadcast_dims(target.shape, output.shape)
     if shape is None:
-        raise _mismatch(name, target, output, f"write targets of the shape {output.shape}")
+        return _refused(call, name, target, output, f"write targets of the shape {output.shape}")
     if wrapped or name in _MATCHING.split():
         _warn_of_broadcast(call, name, target, output, shape)
     return output.with_shape(_without_last(shape))
@@ -89,9 +89,10 @@ def _without_last(shape: Shape) -> Shape:
     return ANY_SHAPE if shape.rank is None and not shape.least_rank else shape.without_last(1)
 
 
-def _mismatch(name: str, target: Tensor, output: Tensor, advice: str) -> Mismatch:
+def _refused(call: Call, name: str, target: Tensor, output: Tensor, advice: str) -> Tensor:
+    """Report a target that does not fit, unless a reshape that multiplied the batch is to blame."""
     message = f"{name} of targets {target.shape} and outputs {output.shape}: {advice}"
-    return Mismatch(LOSS_TARGET, message, result=output.with_shape(_without_last(output.shape)), tensors=(target, output))
+    return refuse(call, message, output.with_shape(_without_last(output.shape)), target, output)
 
 
 def _warn_of_broadcast(call: Call, name: str, target: Tensor, output: Tensor, shape: Shape) -> None:
@@ -107,7 +108,7 @@ def _equal(call: Call, name: str, target: Tensor, output: Tensor) -> Tensor:
         advice = "both need the same shape"
         if name == "categorical_crossentropy" and target.shape.rank in (1, 2) and target.shape[-1] != output.shape[-1]:
             advice += "; integer labels need sparse_categorical_crossentropy or to_categorical"
-        raise _mismatch(name, target, output, advice)
+        return _refused(call, name, target, output, advice)
     if name == "categorical_crossentropy":
         _warn_of_single_class(call, name, output)
     return output.with_shape(_without_last(output.shape))
@@ -123,7 +124,7 @@ def _sparse(call: Call, target: Tensor, output: Tensor) -> Tensor:
         advice = f"it takes integer labels of the shape {result.shape}"
         if same_shape(target.shape, scores):
             advice += "; one-hot targets need categorical_crossentropy"
-        raise _mismatch("sparse_categorical_crossentropy", target, output, advice)
+        return _refused(call, "sparse_categorical_crossentropy", target, output, advice)
     _warn_of_single_class(call, "sparse_categorical_crossentropy", output)
     return result
 

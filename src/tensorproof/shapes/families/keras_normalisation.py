@@ -7,6 +7,7 @@ from tensorproof.rules.shapes.normalisation_features import NORMALISATION_FEATUR
 from tensorproof.shapes.families.keras_layers import Layer, built_here, built_size, layer, layer_name
 from tensorproof.shapes.families.modules import apply_layer, origin
 from tensorproof.shapes.rule_table import Call, Extent, Mismatch
+from tensorproof.shapes.shape import ANY_SHAPE
 from tensorproof.shapes.sizes import same
 from tensorproof.shapes.values import ListValue, Tensor, Value
 
@@ -38,12 +39,22 @@ def normalised(call: Call, inputs: Tensor, axis: Value) -> Tensor:
     return result
 
 
-@layer("BatchNormalization", "LayerNormalization", "RMSNormalization")
+@layer("BatchNormalization", "LayerNormalization")
 class Normalisation(Layer):
     axis: Value = -1
 
     def __call__(self, call: Call, inputs: Tensor, *arguments: Value, **options: Value) -> Tensor:
         return normalised(call, inputs, self.axis)
+
+
+@layer("RMSNormalization")
+class RMSNormalization(Layer):
+    """The scale is applied to the last axis, whatever axis is normalised."""
+
+    axis: Value = -1
+
+    def __call__(self, call: Call, inputs: Tensor, *arguments: Value, **options: Value) -> Tensor:
+        return normalised(call, inputs, self.axis) if self.axis == -1 else inputs.with_shape(ANY_SHAPE)
 
 
 @layer("UnitNormalization")

@@ -7,7 +7,7 @@ from tensorproof.shapes.families.keras_layers import Layer, layer, layer_name
 from tensorproof.shapes.families.keras_planes import join_planes, split_planes
 from tensorproof.shapes.families.windows import per_axis
 from tensorproof.shapes.rule_table import Call
-from tensorproof.shapes.shape import Shape
+from tensorproof.shapes.shape import ANY_SHAPE, Shape
 from tensorproof.shapes.values import Tensor, Value
 
 
@@ -74,5 +74,7 @@ class AdaptivePooling(Layer):
 
     def __call__(self, call: Call, inputs: Tensor, **options: Value) -> Tensor:
         axes = dimensions(call)
+        if inputs.shape.rank != axes + 2:
+            return inputs.with_shape(ANY_SHAPE)
         batch, _, channels = split_planes(call, inputs, axes, self.data_format)
         return inputs.with_shape(join_planes(batch, per_axis(self.output_size, axes), channels, self.data_format))

@@ -34,38 +34,52 @@ class ElementLoss(Loss):
 
 @native_class("torch.nn.MSELoss")
 class MSELoss(ElementLoss):
+    """`nn.MSELoss`."""
+
     function = "mse_loss"
 
 
 @native_class("torch.nn.L1Loss")
 class L1Loss(ElementLoss):
+    """`nn.L1Loss`."""
+
     function = "l1_loss"
 
 
 @native_class("torch.nn.SoftMarginLoss")
 class SoftMarginLoss(ElementLoss):
+    """`nn.SoftMarginLoss`."""
+
     function = "soft_margin_loss"
 
 
 @native_class("torch.nn.MultiLabelMarginLoss")
 class MultiLabelMarginLoss(ElementLoss):
+    """`nn.MultiLabelMarginLoss`."""
+
     function = "multilabel_margin_loss"
 
 
 @native_class("torch.nn.SmoothL1Loss")
 class SmoothL1Loss(ElementLoss):
+    """`nn.SmoothL1Loss`."""
+
     function = "smooth_l1_loss"
     beta: Value = 1.0
 
 
 @native_class("torch.nn.KLDivLoss")
 class KLDivLoss(ElementLoss):
+    """`nn.KLDivLoss`."""
+
     function = "kl_div"
     log_target: Value = False
 
 
 @native_class("torch.nn.HuberLoss")
 class HuberLoss(Module):
+    """`nn.HuberLoss`."""
+
     reduction: Value = "mean"
     delta: Value = 1.0
 
@@ -89,16 +103,22 @@ class WeightedLoss(Module):
 
 @native_class("torch.nn.BCELoss")
 class BCELoss(WeightedLoss):
+    """`nn.BCELoss`."""
+
     function = "binary_cross_entropy"
 
 
 @native_class("torch.nn.MultiLabelSoftMarginLoss")
 class MultiLabelSoftMarginLoss(WeightedLoss):
+    """`nn.MultiLabelSoftMarginLoss`."""
+
     function = "multilabel_soft_margin_loss"
 
 
 @native_class("torch.nn.BCEWithLogitsLoss")
 class BCEWithLogitsLoss(Module):
+    """`nn.BCEWithLogitsLoss`."""
+
     weight: Value = None
     size_average: Value = None
     reduce: Value = None
@@ -120,6 +140,8 @@ class BCEWithLogitsLoss(Module):
 
 @native_class("torch.nn.NLLLoss", "torch.nn.NLLLoss2d")
 class NLLLoss(Module):
+    """`nn.NLLLoss`."""
+
     weight: Value = None
     size_average: Value = None
     ignore_index: Value = -100
@@ -132,6 +154,8 @@ class NLLLoss(Module):
 
 @native_class("torch.nn.CrossEntropyLoss")
 class CrossEntropyLoss(Module):
+    """`nn.CrossEntropyLoss`."""
+
     weight: Value = None
     size_average: Value = None
     ignore_index: Value = -100
@@ -140,11 +164,15 @@ class CrossEntropyLoss(Module):
     label_smoothing: Value = 0.0
 
     def __call__(self, call: Call, input: Value, target: Value) -> Value:
-        return apply_function(call, "cross_entropy", input, target, weight=self.weight, reduce=self.reduce, reduction=self.reduction)
+        return apply_function(
+            call, "cross_entropy", input, target, weight=self.weight, reduce=self.reduce, reduction=self.reduction
+        )
 
 
 @native_class("torch.nn.MultiMarginLoss")
 class MultiMarginLoss(Module):
+    """`nn.MultiMarginLoss`."""
+
     p: Value = 1
     margin: Value = 1.0
     weight: Value = None
@@ -153,11 +181,15 @@ class MultiMarginLoss(Module):
     reduction: Value = "mean"
 
     def __call__(self, call: Call, input: Value, target: Value) -> Value:
-        return apply_function(call, "multi_margin_loss", input, target, weight=self.weight, reduce=self.reduce, reduction=self.reduction)
+        return apply_function(
+            call, "multi_margin_loss", input, target, weight=self.weight, reduce=self.reduce, reduction=self.reduction
+        )
 
 
 @native_class("torch.nn.PoissonNLLLoss")
 class PoissonNLLLoss(Module):
+    """`nn.PoissonNLLLoss`."""
+
     log_input: Value = True
     full: Value = False
     size_average: Value = None
@@ -171,6 +203,8 @@ class PoissonNLLLoss(Module):
 
 @native_class("torch.nn.GaussianNLLLoss")
 class GaussianNLLLoss(Module):
+    """`nn.GaussianNLLLoss`."""
+
     full: Value = False
     eps: Value = 1e-06
     reduction: Value = "mean"
@@ -190,24 +224,32 @@ class MarginLoss(Module):
 
 @native_class("torch.nn.HingeEmbeddingLoss")
 class HingeEmbeddingLoss(MarginLoss):
+    """`nn.HingeEmbeddingLoss`."""
+
     def __call__(self, call: Call, input: Value, target: Value) -> Value:
         return apply_function(call, "hinge_embedding_loss", input, target, reduce=self.reduce, reduction=self.reduction)
 
 
 @native_class("torch.nn.MarginRankingLoss")
 class MarginRankingLoss(MarginLoss):
+    """`nn.MarginRankingLoss`."""
+
     def __call__(self, call: Call, input1: Value, input2: Value, target: Value) -> Value:
         return apply_function(call, "margin_ranking_loss", input1, input2, target, reduce=self.reduce, reduction=self.reduction)
 
 
 @native_class("torch.nn.CosineEmbeddingLoss")
 class CosineEmbeddingLoss(MarginLoss):
+    """`nn.CosineEmbeddingLoss`."""
+
     def __call__(self, call: Call, input1: Value, input2: Value, target: Value) -> Value:
         return apply_function(call, "cosine_embedding_loss", input1, input2, target, reduce=self.reduce, reduction=self.reduction)
 
 
 @native_class("torch.nn.TripletMarginLoss")
 class TripletMarginLoss(Module):
+    """`nn.TripletMarginLoss`."""
+
     margin: Value = 1.0
     p: Value = 2.0
     eps: Value = 1e-06
@@ -222,6 +264,8 @@ class TripletMarginLoss(Module):
 
 @native_class("torch.nn.CTCLoss")
 class CTCLoss(Module):
+    """`nn.CTCLoss`."""
+
     blank: Value = 0
     reduction: Value = "mean"
     zero_infinity: Value = False
@@ -232,6 +276,8 @@ class CTCLoss(Module):
 
 @native_class("torch.nn.CosineSimilarity")
 class CosineSimilarity(Module):
+    """`nn.CosineSimilarity`."""
+
     dim: Value = 1
     eps: Value = 1e-08
 
@@ -241,6 +287,8 @@ class CosineSimilarity(Module):
 
 @native_class("torch.nn.PairwiseDistance")
 class PairwiseDistance(Module):
+    """`nn.PairwiseDistance`."""
+
     p: Value = 2.0
     eps: Value = 1e-06
     keepdim: Value = False

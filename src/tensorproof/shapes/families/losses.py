@@ -75,13 +75,13 @@ def equal_loss(call: Call, input: Tensor, target: Tensor, reduction: Value, redu
     name = call.name.rpartition(".")[2]
     result = reduced(input, input.shape, reduction, reduce)
     if same_shape(input.shape, target.shape) is False:
-        message = f"{name} needs a target of the shape {input.shape} of its input, not {target.shape}{_squeeze(input.shape, target.shape)}"
+        advice = _squeeze(input.shape, target.shape)
+        message = f"{name} needs a target of the shape {input.shape} of its input, not {target.shape}{advice}"
         return refuse(call, message, result, input, target)
     for weight in weights:
-        if isinstance(weight, Tensor):
-            if not _stretches_into(weight.shape, input.shape):
-                message = f"{name} cannot stretch its weights {weight.shape} to {input.shape}"
-                raise Mismatch(LOSS_TARGET, message, result=result, tensors=(input, weight))
+        if isinstance(weight, Tensor) and not _stretches_into(weight.shape, input.shape):
+            message = f"{name} cannot stretch its weights {weight.shape} to {input.shape}"
+            raise Mismatch(LOSS_TARGET, message, result=result, tensors=(input, weight))
     warn_of_partial_batch(call, input, target)
     return result
 
@@ -104,7 +104,8 @@ def class_loss(call: Call, input: Tensor, target: Tensor, weight: Tensor | None,
     if single:
         result = reduced(input, SCALAR, reduction, reduce)
     elif same_shape(labels, wanted) is False:
-        message = f"{name} of scores {shape} needs one label per element: a target of {wanted}, not {labels}{_label_advice(shape, labels, wanted)}"
+        advice = _label_advice(shape, labels, wanted)
+        message = f"{name} of scores {shape} needs one label per element: a target of {wanted}, not {labels}{advice}"
         return refuse(call, message, result, input, target)
     _check_class_weight(name, classes, weight, input, result)
     warn_of_partial_batch(call, Tensor(wanted, history=input.history), target)
@@ -113,7 +114,7 @@ def class_loss(call: Call, input: Tensor, target: Tensor, weight: Tensor | None,
 
 
 def _label_advice(scores: Shape, labels: Shape, wanted: Shape) -> str:
-    if wanted.rank is not None and labels.rank == wanted.rank + 1:
+    if wanted.rank is not None and labels.rank is not None and labels.rank == wanted.rank + 1:
         if labels.rank > 1 and labels.dims[1] == 1:
             return "; squeeze(1) removes the axis"
         if labels.rank == 2 and scores.rank == 2 and same(labels.dims[1], scores.dims[1]):
@@ -464,7 +465,9 @@ def cosine_embedding_loss(
     if inputs.rank is None or target.shape.rank is None:
         return reduced(input1, target.shape, reduction, reduce)
     if target.shape.rank > 1 or inputs.rank != target.shape.rank + 1:
-        message = f"cosine_embedding_loss needs inputs (N, D) with a target (N), not {input1.shape}, {input2.shape} and {target.shape}"
+        message = (
+            f"cosine_embedding_loss needs inputs (N, D) with a target (N), not {input1.shape}, {input2.shape} and {target.shape}"
+        )
         return refuse(call, message, reduced(input1, ANY_SHAPE, reduction, reduce), input1, target)
     shape = common_shape("cosine_embedding_loss", (input1.with_shape(inputs.without_last(1)), target))
     return reduced(input1, shape, reduction, reduce)

@@ -20,7 +20,7 @@ def product(left: Tensor, right: Tensor) -> Tensor:
     if a.rank == 0 or b.rank == 0:
         raise Mismatch(MATMUL_MISMATCH, f"a matrix product of {a} and {b}: a scalar has no axes to multiply", tensors=(left, right))
     dtype = wider(left.dtype, right.dtype)
-    if (a.rank is None and a.least_rank == 0) or (b.rank is None and b.least_rank == 0):
+    if (a.rank is None and a.least_rank == 0) or (b.rank is None and b.least_rank < 2):
         return left.with_shape(_with_unknown(a, b), dtype=dtype)
     inner_left, inner_right = a[-1], b[0] if b.rank == 1 else b[-2]
     if same(inner_left, inner_right) is False:
@@ -30,11 +30,16 @@ def product(left: Tensor, right: Tensor) -> Tensor:
         return left.with_shape(rows, dtype=dtype)
     if a.rank == 1:
         return left.with_shape(b.without_last(2).extended(b[-1]), dtype=dtype)
+    if a.rank is None and a.least_rank < 2:
+        # It may be a vector, which has no rows.
+        return left.with_shape(Shape((), (b[-1],)), dtype=dtype)
     batch = broadcast_dims(a.without_last(2), b.without_last(2))
     if batch is None:
         message = f"a matrix product of {a} and {b}: the axes before the matrices cannot be broadcast together"
         raise Mismatch(MATMUL_MISMATCH, message, tensors=(left, right))
-    return left.with_shape(batch.extended(a[-2], b[-1]), dtype=dtype)
+    # A stack of matrices on the right of a single one may come out transposed in memory.
+    in_order = b.rank == 2 or (a.rank is not None and a.rank > 2)
+    return left.with_shape(batch.extended(a[-2], b[-1]), dtype=dtype, contiguous=True if in_order else None)
 
 
 def _best(left: Tensor, right: Tensor) -> Tensor:

@@ -1,5 +1,8 @@
 """Containers of layers: `nn.Module`, `nn.Sequential`, `nn.ModuleList` and their kin."""
 
+# Methods of described classes are rules: they receive the call.
+# ruff: noqa: PLE0302
+
 from __future__ import annotations
 
 from tensorproof.shapes import calls
@@ -173,8 +176,10 @@ class Sequential(Module):
 
 
 def _sliced(entries: Arguments, index: Slice) -> Arguments | None:
+    """Several entries; None if it is not known which."""
     ends = [None if end is None else as_size(end) for end in (index.start, index.stop, index.step)]
-    return entries[slice(*ends)] if all(end is None or isinstance(end, int) for end in ends) else None
+    numbers = [end for end in ends if end is None or isinstance(end, int)]
+    return entries[slice(*numbers)] if len(numbers) == len(ends) else None
 
 
 @native_class("torch.nn.ModuleList", "torch.nn.ParameterList")

@@ -105,16 +105,22 @@ def batch_normalised(call: Call, input: Tensor, features: Size, affine: Value, t
 
 @native_class("torch.nn.BatchNorm1d")
 class BatchNorm1d(BatchNorm):
+    """`nn.BatchNorm1d`."""
+
     dimensions = 1
 
 
 @native_class("torch.nn.BatchNorm2d")
 class BatchNorm2d(BatchNorm):
+    """`nn.BatchNorm2d`."""
+
     dimensions = 2
 
 
 @native_class("torch.nn.BatchNorm3d")
 class BatchNorm3d(BatchNorm):
+    """`nn.BatchNorm3d`."""
+
     dimensions = 3
 
 
@@ -195,16 +201,22 @@ class InstanceNorm(Module):
 
 @native_class("torch.nn.InstanceNorm1d")
 class InstanceNorm1d(InstanceNorm):
+    """`nn.InstanceNorm1d`."""
+
     dimensions = 1
 
 
 @native_class("torch.nn.InstanceNorm2d")
 class InstanceNorm2d(InstanceNorm):
+    """`nn.InstanceNorm2d`."""
+
     dimensions = 2
 
 
 @native_class("torch.nn.InstanceNorm3d")
 class InstanceNorm3d(InstanceNorm):
+    """`nn.InstanceNorm3d`."""
+
     dimensions = 3
 
 
@@ -279,7 +291,9 @@ def group_norm(
 # -- over the last axes -----------------------------------------------------------------------------------------------
 
 
-def layer_normalised(input: Tensor, sizes: tuple[Size, ...], related: tuple[Related, ...] = (), edits: tuple[Edit, ...] = ()) -> Tensor:
+def layer_normalised(
+    input: Tensor, sizes: tuple[Size, ...], related: tuple[Related, ...] = (), edits: tuple[Edit, ...] = ()
+) -> Tensor:
     """The last axes of the input have to be those that the layer normalises."""
     need_least_rank(input, len(sizes), "a normalisation over " + str(Shape(sizes)), related)
     last = input.shape.last(len(sizes))
@@ -385,9 +399,7 @@ class LocalResponseNorm(Module):
 
 
 @shape_rule("torch.nn.functional.local_response_norm")
-def local_response_norm(
-    input: Tensor, size: Value, alpha: Value = 0.0001, beta: Value = 0.75, k: Value = 1.0
-) -> Tensor:
+def local_response_norm(input: Tensor, size: Value, alpha: Value = 0.0001, beta: Value = 0.75, k: Value = 1.0) -> Tensor:
     """`F.local_response_norm`."""
     need_least_rank(input, 3, "local_response_norm")
     return unchanged(input)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tensorproof.rules.shapes.partial_batch import PARTIAL_BATCH
 from tensorproof.shapes.rule_table import Call
+from tensorproof.shapes.shape import Shape
 from tensorproof.shapes.sizes import Polynomial, Size, Symbol, same, substitute, symbols
 from tensorproof.shapes.values import Tensor
 
@@ -23,17 +24,20 @@ def assumes_full_batch(size: Size, other: Size) -> bool:
     return batch is not None and same(substitute(variable, {batch: int(batch.high)}), fixed) is True
 
 
+def partial_batch_message(left: Shape, right: Shape) -> str:
+    """What is wrong with two shapes that are equal for full batches only."""
+    return (
+        f"{left} meets {right}, which assumes a full batch, but the last batch of the loader may hold fewer samples; "
+        "take the size from the batch, or set drop_last=True"
+    )
+
+
 def warn_of_partial_batch(call: Call, left: Tensor, right: Tensor) -> None:
     """Two tensors that have to be of one shape are so only for full batches."""
     a, b = left.shape, right.shape
     if a.rank is None or b.rank is None or a.rank != b.rank:
         return
-    for axis, (first, second) in enumerate(zip(a.dims, b.dims, strict=True)):
+    for first, second in zip(a.dims, b.dims, strict=True):
         if assumes_full_batch(first, second):
-            fixed = first if isinstance(first, int) else second
-            message = (
-                f"{a} meets {b}: axis {axis} assumes {fixed} samples, but the last batch of the loader may hold fewer; "
-                "take the size from the batch, or set drop_last=True"
-            )
-            call.warn(PARTIAL_BATCH, message, tensors=(left, right))
+            call.warn(PARTIAL_BATCH, partial_batch_message(a, b), tensors=(left, right))
             return

@@ -108,16 +108,22 @@ class MaxPool(Module):
 
 @native_class("torch.nn.MaxPool1d")
 class MaxPool1d(MaxPool):
+    """`nn.MaxPool1d`."""
+
     dimensions = 1
 
 
 @native_class("torch.nn.MaxPool2d")
 class MaxPool2d(MaxPool):
+    """`nn.MaxPool2d`."""
+
     dimensions = 2
 
 
 @native_class("torch.nn.MaxPool3d")
 class MaxPool3d(MaxPool):
+    """`nn.MaxPool3d`."""
+
     dimensions = 3
 
 
@@ -139,16 +145,22 @@ class AvgPool(Module):
 
 @native_class("torch.nn.AvgPool1d")
 class AvgPool1d(AvgPool):
+    """`nn.AvgPool1d`."""
+
     dimensions = 1
 
 
 @native_class("torch.nn.AvgPool2d")
 class AvgPool2d(AvgPool):
+    """`nn.AvgPool2d`."""
+
     dimensions = 2
 
 
 @native_class("torch.nn.AvgPool3d")
 class AvgPool3d(AvgPool):
+    """`nn.AvgPool3d`."""
+
     dimensions = 3
 
 
@@ -168,16 +180,22 @@ class PowerPool(Module):
 
 @native_class("torch.nn.LPPool1d")
 class LPPool1d(PowerPool):
+    """`nn.LPPool1d`."""
+
     dimensions = 1
 
 
 @native_class("torch.nn.LPPool2d")
 class LPPool2d(PowerPool):
+    """`nn.LPPool2d`."""
+
     dimensions = 2
 
 
 @native_class("torch.nn.LPPool3d")
 class LPPool3d(PowerPool):
+    """`nn.LPPool3d`."""
+
     dimensions = 3
 
 
@@ -262,16 +280,22 @@ class AdaptiveAvgPool(Module):
 
 @native_class("torch.nn.AdaptiveAvgPool1d")
 class AdaptiveAvgPool1d(AdaptiveAvgPool):
+    """`nn.AdaptiveAvgPool1d`."""
+
     dimensions = 1
 
 
 @native_class("torch.nn.AdaptiveAvgPool2d")
 class AdaptiveAvgPool2d(AdaptiveAvgPool):
+    """`nn.AdaptiveAvgPool2d`."""
+
     dimensions = 2
 
 
 @native_class("torch.nn.AdaptiveAvgPool3d")
 class AdaptiveAvgPool3d(AdaptiveAvgPool):
+    """`nn.AdaptiveAvgPool3d`."""
+
     dimensions = 3
 
 
@@ -289,16 +313,22 @@ class AdaptiveMaxPool(Module):
 
 @native_class("torch.nn.AdaptiveMaxPool1d")
 class AdaptiveMaxPool1d(AdaptiveMaxPool):
+    """`nn.AdaptiveMaxPool1d`."""
+
     dimensions = 1
 
 
 @native_class("torch.nn.AdaptiveMaxPool2d")
 class AdaptiveMaxPool2d(AdaptiveMaxPool):
+    """`nn.AdaptiveMaxPool2d`."""
+
     dimensions = 2
 
 
 @native_class("torch.nn.AdaptiveMaxPool3d")
 class AdaptiveMaxPool3d(AdaptiveMaxPool):
+    """`nn.AdaptiveMaxPool3d`."""
+
     dimensions = 3
 
 
@@ -346,16 +376,22 @@ class MaxUnpool(Module):
 
 @native_class("torch.nn.MaxUnpool1d")
 class MaxUnpool1d(MaxUnpool):
+    """`nn.MaxUnpool1d`."""
+
     dimensions = 1
 
 
 @native_class("torch.nn.MaxUnpool2d")
 class MaxUnpool2d(MaxUnpool):
+    """`nn.MaxUnpool2d`."""
+
     dimensions = 2
 
 
 @native_class("torch.nn.MaxUnpool3d")
 class MaxUnpool3d(MaxUnpool):
+    """`nn.MaxUnpool3d`."""
+
     dimensions = 3
 
 

@@ -316,8 +316,9 @@ def jax_fold_in(call: Call, key: Tensor, data: Value) -> Tensor:
 
 @shape_rule(*spelled("jax.random", "normal uniform gumbel exponential laplace logistic cauchy randint bits"))
 def jax_random(call: Call, key: Value, shape: Sizes = (), *options: Value, **keywords: Value) -> Tensor:
-    """Of the given sizes."""
-    return Tensor(Shape(shape), "i32" if call.name.endswith("randint") else "f32", "jax")
+    """Of the given sizes. Limits of the distribution stand before the type, or behind it."""
+    given = next(filter(None, map(dtype_name, (*options, keywords.get("dtype")))), "")
+    return Tensor(Shape(shape), given or ("i32" if call.name.endswith("randint") else "f32"), "jax")
 
 
 def _jax_drawn(call: Call, shape: Sizes | None, *parameters: Value) -> Tensor:

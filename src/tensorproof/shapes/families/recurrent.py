@@ -61,7 +61,9 @@ def _why(wanted: Shape) -> str:
     return ": layers times directions, batch, features; also with batch_first" if wanted.rank == 3 else ""
 
 
-def run_layer(call: Call, cell: Cell, input: Tensor, states: tuple[Value, ...], state_sizes: tuple[Size, ...], edits: tuple[Edit, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+def run_layer(
+    call: Call, cell: Cell, input: Tensor, states: tuple[Value, ...], state_sizes: tuple[Size, ...], edits: tuple[Edit, ...]
+) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Outputs of all steps, and the last states."""
     shape = input.shape
     if shape.rank not in (None, 2, 3):
@@ -100,7 +102,13 @@ class Recurrent(Module):
         tensor = as_tensor(input if packed is None else packed.slots["padded"], "torch")
         if packed is not None:
             cell = Cell(
-                cell.input_size, cell.hidden_size, cell.layers, cell.directions, packed.slots["batch_first"], cell.output_size, cell.related
+                cell.input_size,
+                cell.hidden_size,
+                cell.layers,
+                cell.directions,
+                packed.slots["batch_first"],
+                cell.output_size,
+                cell.related,
             )
         edits = correction(call, "input_size", tensor.shape[-1]) if tensor.shape.rank != 0 else ()
         outputs, states = run_layer(call, cell, tensor, *self._states(cell, hx), edits)
@@ -235,7 +243,9 @@ def run_cell(
     """The next state."""
     shape = input.shape
     if shape.rank not in (None, 1, 2):
-        raise Mismatch(WRONG_RANK, f"a recurrent cell takes an input of 1 or 2 axes, not {shape}", tensors=(input,), related=related)
+        raise Mismatch(
+            WRONG_RANK, f"a recurrent cell takes an input of 1 or 2 axes, not {shape}", tensors=(input,), related=related
+        )
     result = input.with_shape(shape.without_last(1).extended(hidden_size))
     check_input_size(input, input_size, result, related, correction(call, "input_size", shape[-1]))
     for name, state in zip(("hidden state", "cell state"), states, strict=False):
@@ -333,7 +343,9 @@ def pack_padded_sequence(
 
 
 @shape_rule("torch.nn.utils.rnn.pad_packed_sequence")
-def pad_packed_sequence(sequence: Value, batch_first: Value = False, padding_value: Value = 0.0, total_length: Value = None) -> Value:
+def pad_packed_sequence(
+    sequence: Value, batch_first: Value = False, padding_value: Value = 0.0, total_length: Value = None
+) -> Value:
     """The padded tensor, and the lengths."""
     first = flag(batch_first)
     if not isinstance(sequence, NativeObject) or "padded" not in sequence.slots or first is None:
@@ -349,9 +361,7 @@ def pad_packed_sequence(sequence: Value, batch_first: Value = False, padding_val
 
 
 @shape_rule("torch.nn.utils.rnn.pad_sequence")
-def pad_sequence(
-    sequences: Value, batch_first: Value = False, padding_value: Value = 0.0, padding_side: Value = "right"
-) -> Tensor:
+def pad_sequence(sequences: Value, batch_first: Value = False, padding_value: Value = 0.0, padding_side: Value = "right") -> Tensor:
     """Sequences of several lengths in one tensor, as long as the longest."""
     first = flag(batch_first)
     items = sequences.items if isinstance(sequences, ListValue) else sequences
@@ -360,7 +370,9 @@ def pad_sequence(
         raise NotKnown
     known = isinstance(items, tuple) and all(isinstance(item, Tensor) and item.shape.rank is not None for item in items)
     count = len(items) if isinstance(items, tuple) else unknown(0)
-    steps = _longest([item.shape for item in items if isinstance(item, Tensor)]) if known and isinstance(items, tuple) else unknown()
+    steps = (
+        _longest([item.shape for item in items if isinstance(item, Tensor)]) if known and isinstance(items, tuple) else unknown()
+    )
     rest = Shape(element.shape.head[1:], element.shape.tail)
     return element.with_shape(rest.preceded(*((count, steps) if first else (steps, count))))
 

@@ -80,7 +80,9 @@ def warn_of_single_class(call: Call, tensor: Tensor, axis: int | None) -> None:
     if axis is None or rank not in (2, 4, 5):
         return
     position = axis % rank
-    is_class_axis = position == 1 or (position == rank - 1 and call.framework in ("tf", "keras", "jax", "numpy"))
+    # [B, H, 1, 1] may be the scores of one query for one key.
+    is_last = position == rank - 1 and tensor.shape.dims[-2] != 1 and call.framework in ("tf", "keras", "jax", "numpy")
+    is_class_axis = position == 1 or is_last
     if is_class_axis and tensor.shape.dims[position] == 1 and position not in tensor.new_axes:
         always = "always 0" if "arg" in short_name(call.name) else "always 1"
         message = f"axis {axis} of {tensor.shape} has one element: the result is {always}; one output for two classes needs a threshold"

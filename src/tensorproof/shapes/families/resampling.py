@@ -99,11 +99,15 @@ class UpsampleImages(Module):
 
 @native_class("torch.nn.UpsamplingNearest2d")
 class UpsamplingNearest2d(UpsampleImages):
+    """`nn.UpsamplingNearest2d`."""
+
     mode = "nearest"
 
 
 @native_class("torch.nn.UpsamplingBilinear2d")
 class UpsamplingBilinear2d(UpsampleImages):
+    """`nn.UpsamplingBilinear2d`."""
+
     mode = "bilinear"
 
 
@@ -315,7 +319,9 @@ def affine_grid(theta: Tensor, size: Value, align_corners: Value = None) -> Valu
         return UNKNOWN
     axes = len(sizes) - 2
     wanted = Shape((sizes[0], axes, axes + 1))
-    wrong = theta.shape.rank not in (None, 3) or any(same(a, b) is False for a, b in zip(theta.shape.last(3), wanted.dims, strict=False))
+    wrong = theta.shape.rank not in (None, 3) or any(
+        same(a, b) is False for a, b in zip(theta.shape.last(3), wanted.dims, strict=False)
+    )
     result = theta.with_shape(Shape((sizes[0], *sizes[2:], axes)))
     if wrong:
         raise Mismatch(WRONG_RANK, f"affine_grid needs maps of {wanted}, not {theta.shape}", result=result, tensors=(theta,))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from tensorproof.rules.shapes.axis_out_of_range import AXIS_OUT_OF_RANGE
 from tensorproof.rules.shapes.batch_changing_reshape import BATCH_CHANGING_RESHAPE
+from tensorproof.rules.shapes.partial_batch import PARTIAL_BATCH
 from tensorproof.rules.shapes.reshape_as_transpose import RESHAPE_AS_TRANSPOSE
 from tensorproof.rules.shapes.reshape_count import RESHAPE_COUNT
 from tensorproof.rules.shapes.split_sizes import SPLIT_SIZES
@@ -14,6 +16,7 @@ from tensorproof.rules.shapes.view_not_contiguous import VIEW_NOT_CONTIGUOUS
 from tensorproof.shapes.batches import marked
 from tensorproof.shapes.families.axes import checked_axis
 from tensorproof.shapes.families.creation import sizes_of
+from tensorproof.shapes.families.partial_batches import assumes_full_batch, partial_batch_message
 from tensorproof.shapes.problems import Edit
 from tensorproof.shapes.rule_table import Axes, Call, Mismatch, NotKnown, Sizes, shape_rule
 from tensorproof.shapes.shape import ANY_SHAPE, Shape
@@ -57,6 +60,10 @@ def _of_known_sizes(call: Call, tensor: Tensor, target: tuple[Size, ...]) -> Ten
     if same(total, held) is False:
         message = f"{source} has {total} elements, but {Shape(target)} holds {held}"
         raise Mismatch(RESHAPE_COUNT, message, result=result, tensors=(tensor,))
+    if assumes_full_batch(total, held):
+        call.warn(PARTIAL_BATCH, partial_batch_message(source, Shape(target)), tensors=(tensor,))
+        rows = (source.dims[0],) if target and assumes_full_batch(source.dims[0], target[0]) else target[:1]
+        return tensor.with_shape(Shape((*rows, *target[1:])))
     _warn_of_transpose(call, tensor, target)
     return marked(call, tensor, result) if tensor.batch_factor is not None else result
 
@@ -79,14 +86,15 @@ def _with_remainder(call: Call, tensor: Tensor, target: tuple[Size, ...], free: 
         wanted = f"; {total} is no multiple of {known}"
         message = f"{source} has {total} elements, which do not fit into {Shape(target)}{wanted}"
         raise Mismatch(RESHAPE_COUNT, message, result=with_rest(source.dims[0] if free == 0 and source.dims else unknown()), tensors=(tensor,))
-    if is_remainder and free == 0 and isinstance(rest, Polynomial) and _is_batch(source.dims[0]):
+    # A graph of TensorFlow 1 is looked at again with the sizes that are fed.
+    if is_remainder and free == 0 and isinstance(rest, Polynomial) and _is_batch(source.dims[0]) and not call.is_tf1:
         call.warn(
             BATCH_CHANGING_RESHAPE,
             f"{source} becomes {rest} rows of {known} elements: rows mix samples of the batch, or the reshape fails; "
             f"each sample has {product(source.dims[1:])} elements",
             tensors=(tensor,),
         )
-        return with_rest(source.dims[0])
+        return replace(with_rest(source.dims[0]), suspect=True)
     return with_rest(total // known if isinstance(known, int) and known > 0 else unknown(0))
 
 

@@ -7,9 +7,10 @@ from tensorproof.rules.shapes.not_broadcastable import NOT_BROADCASTABLE
 from tensorproof.rules.shapes.store_mismatch import STORE_MISMATCH
 from tensorproof.shapes.families.axes import checked_axis
 from tensorproof.shapes.families.broadcasting import broadcast_dims
+from tensorproof.shapes.families.indexing import fits, selected
 from tensorproof.shapes.rule_table import CLASSES, Call, Mismatch, Sizes, as_tensor, native_class, shape_property, shape_rule
 from tensorproof.shapes.shape import Shape
-from tensorproof.shapes.sizes import bounds, less, same
+from tensorproof.shapes.sizes import less, same
 from tensorproof.shapes.values import NativeObject, Tensor, Value
 
 
@@ -187,12 +188,10 @@ class Updater:
     index: Value
 
     def set(self, call: Call, values: Value, **options: Value) -> Value:
-        from tensorproof.shapes.subscripts import index_tensor
-
         array = as_tensor(self.array, "jax")
-        part = index_tensor(call.run, call.place, array, self.index)
+        part = selected(call, array, self.index)
         stored = as_tensor(values, "jax")
-        if isinstance(part, Tensor) and not _fits(stored.shape, part.shape):
+        if 0 not in part.shape.head and not fits(stored.shape, part.shape):
             message = f"a value of shape {stored.shape} cannot be stored in a part of shape {part.shape}"
             raise Mismatch(STORE_MISMATCH, message, result=_kept(array), tensors=(array, stored))
         return _kept(array)
@@ -203,19 +202,7 @@ class Updater:
         return _kept(as_tensor(self.array, "jax"))
 
     def get(self, call: Call, **options: Value) -> Value:
-        from tensorproof.shapes.subscripts import index_tensor
-
-        return index_tensor(call.run, call.place, as_tensor(self.array, "jax"), self.index)
-
-
-def _fits(stored: Shape, part: Shape) -> bool:
-    if stored.rank is None or part.rank is None:
-        return True
-    dims = list(stored.dims)
-    while len(dims) > part.rank and dims[0] == 1:
-        dims.pop(0)
-    pairs = zip(reversed(dims), reversed(part.dims), strict=False)
-    return len(dims) <= part.rank and all(bounds(size)[0] <= 1 or same(size, room) is not False for size, room in pairs)
+        return selected(call, as_tensor(self.array, "jax"), self.index)
 
 
 @shape_property("jax.Array.at")

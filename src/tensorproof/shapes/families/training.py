@@ -11,8 +11,8 @@ from tensorproof.shapes.values import UNKNOWN, ListValue, Tensor, Value
 
 _OPTIMISERS = "Adadelta Adafactor Adagrad Adam AdamW Adamax ASGD LBFGS NAdam RAdam RMSprop Rprop SGD SparseAdam"
 _SCHEDULERS = (
-    "LambdaLR MultiplicativeLR StepLR MultiStepLR ConstantLR LinearLR ExponentialLR PolynomialLR CosineAnnealingLR ChainedScheduler "
-    "SequentialLR ReduceLROnPlateau CyclicLR OneCycleLR CosineAnnealingWarmRestarts"
+    "LambdaLR MultiplicativeLR StepLR MultiStepLR ConstantLR LinearLR ExponentialLR PolynomialLR CosineAnnealingLR "
+    "ChainedScheduler SequentialLR ReduceLROnPlateau CyclicLR OneCycleLR CosineAnnealingWarmRestarts"
 )
 _SETTINGS = (
     "manual_seed seed no_grad enable_grad inference_mode set_grad_enabled autocast device save load set_default_dtype "
@@ -33,6 +33,7 @@ _CUDA = "is_available device_count manual_seed manual_seed_all empty_cache synch
     *spelled("torch.nn.utils", "clip_grad_value_ parameters_to_vector"),
     "torch.utils.tensorboard.SummaryWriter",
     "torch.get_default_dtype",
+    "torch.nn.init.calculate_gain",
 )
 def without_shape(*arguments: Value, **options: Value) -> Value:
     """Objects and settings that no shape depends on."""
@@ -76,19 +77,21 @@ def gradients(
     return tuple(item.with_shape(item.shape) if isinstance(item, Tensor) else UNKNOWN for item in items)
 
 
-@shape_rule("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.get_total_norm")
+@shape_rule("torch.nn.utils.clip_grad_norm_")
 def total_norm(*arguments: Value, **options: Value) -> Tensor:
     """The norm of all gradients."""
     return Tensor(SCALAR, "f32", "torch")
 
 
-_IN_PLACE = (
-    "uniform_ normal_ constant_ ones_ zeros_ eye_ dirac_ xavier_uniform_ xavier_normal_ kaiming_uniform_ kaiming_normal_ trunc_normal_ "
-    "orthogonal_ sparse_ xavier_uniform xavier_normal kaiming_uniform kaiming_normal uniform normal constant orthogonal"
+#: Functions of `torch.nn.init` that fill a tensor.
+IN_PLACE = (
+    "uniform_ normal_ constant_ ones_ zeros_ eye_ dirac_ xavier_uniform_ xavier_normal_ kaiming_uniform_ kaiming_normal_ "
+    "trunc_normal_ orthogonal_ sparse_ "
+    "xavier_uniform xavier_normal kaiming_uniform kaiming_normal uniform normal constant orthogonal"
 )
 
 
-@shape_rule(*spelled("torch.nn.init", _IN_PLACE))
+@shape_rule(*spelled("torch.nn.init", IN_PLACE))
 def initialised(tensor: Tensor, *arguments: Value, **options: Value) -> Tensor:
     """Weights filled in place."""
     return tensor
@@ -105,9 +108,3 @@ def initialised(tensor: Tensor, *arguments: Value, **options: Value) -> Tensor:
 def same_module(module: Value = UNKNOWN, *arguments: Value, **options: Value) -> Value:
     """A layer with other bookkeeping."""
     return module
-
-
-@shape_rule("torch.nn.init.calculate_gain")
-def gain(*arguments: Value, **options: Value) -> Value:
-    """A number."""
-    return UNKNOWN

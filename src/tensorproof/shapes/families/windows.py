@@ -61,7 +61,9 @@ def need_rank(input: Tensor, ranks: Sequence[int], what: str, related: tuple[Rel
     wrong = shape.rank not in ranks if shape.rank is not None else shape.least_rank > max(ranks)
     if wrong:
         wanted = " or ".join(str(rank) for rank in ranks)
-        message = f"{what} takes an input of {wanted} axes, but {shape} has {'at least ' if shape.rank is None else ''}{shape.least_rank}"
+        message = (
+            f"{what} takes an input of {wanted} axes, but {shape} has {'at least ' if shape.rank is None else ''}{shape.least_rank}"
+        )
         raise Mismatch(WRONG_RANK, message, result=result, tensors=(input,), related=related)
 
 
@@ -82,7 +84,9 @@ def need_positive(
                 f"{what} covers {windows[axis]} elements of axis {position}, but the input {input.shape} has only "
                 f"{input.shape[position]} there (with padding: the output size would be {size})"
             )
-            raise Mismatch(WINDOW_TOO_LARGE, message, result=_with_unknown(result, axis, len(sizes)), tensors=(input,), related=related)
+            raise Mismatch(
+                WINDOW_TOO_LARGE, message, result=_with_unknown(result, axis, len(sizes)), tensors=(input,), related=related
+            )
 
 
 def _with_unknown(result: Tensor, axis: int, count: int) -> Tensor:

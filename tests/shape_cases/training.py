@@ -1,0 +1,34 @@
+"""Gradients and initialisation."""
+
+from __future__ import annotations
+
+from tensorproof.shapes.families.training import IN_PLACE
+from tests.shape_cases import Draw, cases
+
+_VALUES = {"constant_": ", 0.5", "constant": ", 0.5", "sparse_": ", 0.1"}
+
+
+@cases(*(f"torch.nn.init.{name}" for name in IN_PLACE.split()))
+def _(draw: Draw) -> str:
+    shape = (3, draw.integer(1, 4), draw.integer(1, 3)) if "dirac" in draw.short else (draw.integer(1, 4), draw.integer(1, 4))
+    # What follows is refused if the number of elements changed.
+    return f"{draw.name}({draw.array(shape)}{_VALUES.get(draw.short, '')}).reshape({draw.shape(1, 2, 4)})"
+
+
+@cases("torch.Tensor.backward")
+def _(draw: Draw) -> str:
+    shape = draw.shape(0, 2, 2)
+    made = f"torch.zeros({shape}, requires_grad=True)"
+    given = f", {draw.array(shape)}" if draw.chance(0.3) else ""
+    return f"(torch.Tensor.backward({made}{given}), {draw.array(shape)})[1]"
+
+
+@cases("torch.autograd.grad")
+def _(draw: Draw) -> str:
+    shape = draw.shape(0, 3)
+    return f"(lambda x: torch.autograd.grad((x * 2).sum(), x))(torch.zeros({shape}, requires_grad=True))[0].reshape({draw.shape(1, 2)})"
+
+
+@cases("torch.nn.utils.clip_grad_norm_")
+def _(draw: Draw) -> str:
+    return f"nn.utils.clip_grad_norm_([torch.zeros({draw.shape(0, 2)})], 1.0).reshape({draw.shape(1, 1, 2)})"
