@@ -33,6 +33,7 @@ IMPORTS = {
 @cache
 def _namespace(library: str) -> Mapping[str, Any]:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
     namespace: dict[str, Any] = {}
     with warnings.catch_warnings():

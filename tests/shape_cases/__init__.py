@@ -31,10 +31,10 @@ class Case:
 
 
 #: Names that TensorFlow 2 keeps in `compat.v1` only.
-ONLY_IN_TF1 = frozenset(
+ONLY_IN_TF1 = (
     "random_normal random_uniform truncated_normal random_shuffle random_gamma random_poisson multinomial to_float to_double to_int32 "
     "to_int64 matrix_band_part matrix_diag matrix_diag_part lin_space mod floordiv floor_div div div_no_nan logical_xor realdiv ceil conj "
-    "digamma erf is_nan is_inf is_finite lgamma log log1p log_sigmoid reciprocal rint rsqrt expm1 erfc".split()
+    "digamma erf is_nan is_inf is_finite lgamma log log1p log_sigmoid reciprocal rint rsqrt expm1 erfc cumprod squared_difference"
 )
 
 _CASES: list[Case] = []
@@ -135,5 +135,5 @@ class Draw:
         if self.is_method:
             return f"{first}.{self.short}({', '.join(others)})"
         library, _, rest = self.name.partition(".")
-        prefix = {"numpy": "np", "tf": "tf.compat.v1" if rest in ONLY_IN_TF1 else "tf"}.get(library, library)
+        prefix = {"numpy": "np", "tf": "tf.compat.v1" if rest in ONLY_IN_TF1.split() else "tf"}.get(library, library)
         return f"{prefix}.{rest}({', '.join(part for part in (first, *others) if part)})"

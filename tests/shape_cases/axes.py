@@ -84,7 +84,9 @@ def _(draw: Draw) -> str:
         return called(draw, shape, draw.axis(rank), draw.axis(rank))
     count = draw.integer(1, 2)
     source, destination = (tuple(draw.axis(rank, 0.05) for _ in range(count)) for _ in range(2))
-    if draw.name.startswith(("jax", "keras")) and any(len({axis % rank for axis in axes}) < count for axes in (source, destination)):
+    if draw.name.startswith(("jax", "keras")) and any(
+        len({axis % rank for axis in axes}) < count for axes in (source, destination)
+    ):
         # What they do with an axis that is given twice is an accident.
         return called(draw, shape, 0, -1)
     return called(draw, shape, source, destination)

@@ -41,7 +41,7 @@ def _(draw: Draw) -> str:
 
 @cases(
     *(f"{library}.{name}" for library in ("torch", "numpy", "jax.numpy") for name in ("hstack", "vstack", "dstack", "column_stack")),
-    "keras.ops.hstack", "keras.ops.vstack",
+    "torch.row_stack", "keras.ops.hstack", "keras.ops.vstack",
 )  # fmt: skip
 def _(draw: Draw) -> str:
     # What Keras does with vectors depends on its backend.

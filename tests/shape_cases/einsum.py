@@ -25,7 +25,8 @@ def _(draw: Draw) -> str:
         middle = ellipsis[draw.integer(0, 1) :] if named else ()
         shapes.append((*(sizes[x] for x in front), *middle, *(sizes[x] for x in back)))
     output = ""
-    if draw.chance(0.8):
+    # TensorFlow refuses some equations with an ellipsis and without an arrow, and takes others.
+    if draw.chance(0.8) or (ellipsis and draw.name.startswith("tf")):
         present = list(dict.fromkeys("".join(terms)))
         chosen = "".join(letter for letter in present if draw.chance(0.6))
         if draw.chance(0.05):

@@ -45,7 +45,11 @@ def _(draw: Draw) -> str:
 
 
 @cases(
-    "torch.take_along_dim", "torch.Tensor.take_along_dim", "numpy.take_along_axis", "jax.numpy.take_along_axis", "keras.ops.take_along_axis"
+    "torch.take_along_dim",
+    "torch.Tensor.take_along_dim",
+    "numpy.take_along_axis",
+    "jax.numpy.take_along_axis",
+    "keras.ops.take_along_axis",
 )
 def _(draw: Draw) -> str:
     shape = draw.shape(1, 3)
@@ -130,7 +134,11 @@ def _(draw: Draw) -> str:
 def _(draw: Draw) -> str:
     shape = draw.shape(1, 3)
     if draw.chance(0.3):
-        return called(draw, shape, positions(draw, draw.varied((*shape[:1], 2), 0.3)), "batch_dims=1") if len(shape) > 1 else called(draw, shape, positions(draw, (2,)))
+        return (
+            called(draw, shape, positions(draw, draw.varied((*shape[:1], 2), 0.3)), "batch_dims=1")
+            if len(shape) > 1
+            else called(draw, shape, positions(draw, (2,)))
+        )
     return called(draw, shape, positions(draw, draw.shape(0, 2)), *([f"axis={draw.axis(len(shape))}"] if draw.chance(0.7) else []))
 
 

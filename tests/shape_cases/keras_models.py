@@ -6,7 +6,10 @@ from tensorproof.shapes.families.keras_losses import NAMES
 from tests.shape_cases import Draw, cases
 
 
-@cases(*(f"keras.losses.{name}" for name in sorted(NAMES)), *(f"keras.metrics.{name}" for name in sorted(NAMES - {"cosine_similarity"})))
+@cases(
+    *(f"keras.losses.{name}" for name in sorted(NAMES)),
+    *(f"keras.metrics.{name}" for name in sorted(NAMES - {"cosine_similarity"})),
+)
 def _(draw: Draw) -> str:
     return f"{draw.name}({_targets_and_outputs(draw)})"
 

@@ -24,13 +24,23 @@ def _(draw: Draw) -> str:
     return called(draw, f"{units}{options}", *((shape,) if draw.chance(0.6) else (shape, (*shape[:-1], draw.integer(1, 3)))))
 
 
-@cases("keras.layers.RNN", "keras.layers.LSTMCell", "keras.layers.GRUCell", "keras.layers.SimpleRNNCell", "keras.layers.StackedRNNCells")
+@cases(
+    "keras.layers.RNN",
+    "keras.layers.LSTMCell",
+    "keras.layers.GRUCell",
+    "keras.layers.SimpleRNNCell",
+    "keras.layers.StackedRNNCells",
+)
 def _(draw: Draw) -> str:
     own = draw.short if draw.short.endswith("RNNCell") or draw.short in ("LSTMCell", "GRUCell") else "GRUCell"
     cell = f"keras.layers.{own}({draw.integer(1, 4)})"
     if draw.short == "StackedRNNCells":
         cell = f"keras.layers.StackedRNNCells([{cell}, keras.layers.LSTMCell({draw.integer(1, 4)})])"
-    options = draw.pick(["", ", return_sequences=True"] if draw.short == "StackedRNNCells" else ["", ", return_sequences=True", ", return_state=True"])
+    options = draw.pick(
+        ["", ", return_sequences=True"]
+        if draw.short == "StackedRNNCells"
+        else ["", ", return_sequences=True", ", return_state=True"]
+    )
     return f"keras.layers.RNN({cell}{options})({draw.array(_sequence(draw)[:3])})"
 
 
@@ -44,7 +54,9 @@ def _(draw: Draw) -> str:
 
 @cases("keras.layers.TimeDistributed")
 def _(draw: Draw) -> str:
-    inner = draw.pick(["keras.layers.Dense(3)", "keras.layers.Flatten()", "keras.layers.Conv2D(2, 2)", "keras.layers.Reshape((2, -1))"])
+    inner = draw.pick(
+        ["keras.layers.Dense(3)", "keras.layers.Flatten()", "keras.layers.Conv2D(2, 2)", "keras.layers.Reshape((2, -1))"]
+    )
     return called(draw, inner, draw.shape(2, 5))
 
 

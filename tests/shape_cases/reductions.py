@@ -30,7 +30,9 @@ def _(draw: Draw) -> str:
     if not needs_axis and draw.chance(0.2):
         return draw.call(draw.array(shape))
     several = draw.short not in ("prod", "argmax", "argmin", "nanmedian")
-    return draw.call(draw.array(shape), _axes(draw, len(shape), draw.pick(["dim", "axis"]), several=several), *_keep(draw, "keepdim"))
+    return draw.call(
+        draw.array(shape), _axes(draw, len(shape), draw.pick(["dim", "axis"]), several=several), *_keep(draw, "keepdim")
+    )
 
 
 @cases(*names_of(reductions.torch_extreme, reductions.torch_median, reductions.torch_mode))
@@ -142,19 +144,27 @@ def _(draw: Draw) -> str:
         softmax.tf_softmax,
         softmax.keras_softmax,
         softmax.keras_normalize,
-        softmax.keras_utils_normalize,
     )
 )
 def _(draw: Draw) -> str:
     shape = draw.shape(2 if "keras" in draw.name else 1)
-    array = f"np.zeros({shape})" if "keras.utils" in draw.name else draw.array(shape)
-    return draw.call(array, *((f"axis={draw.axis(len(shape))}",) if draw.chance(0.7) else ()))
+    return draw.call(draw.array(shape), *((f"axis={draw.axis(len(shape))}",) if draw.chance(0.7) else ()))
+
+
+@cases("keras.utils.normalize", setup="import numpy as np")
+def _(draw: Draw) -> str:
+    shape = draw.shape(2)
+    return draw.call(f"np.zeros({shape})", *((f"axis={draw.axis(len(shape))}",) if draw.chance(0.7) else ()))
 
 
 # -- order ------------------------------------------------------------------------------------------------------------
 
 
-@cases(*names_of(ordering.torch_sort, ordering.torch_argsort, ordering.torch_msort, ordering.torch_cumulative, ordering.torch_running_extreme))
+@cases(
+    *names_of(
+        ordering.torch_sort, ordering.torch_argsort, ordering.torch_msort, ordering.torch_cumulative, ordering.torch_running_extreme
+    )
+)
 def _(draw: Draw) -> str:
     shape = draw.shape(1 if draw.short == "msort" else 0)
     optional = draw.short in ("sort", "argsort", "msort")
@@ -206,7 +216,11 @@ def _(draw: Draw) -> str:
 def _(draw: Draw) -> str:
     shape = draw.shape(1)
     torch = draw.name.startswith("torch")
-    levels = draw.pick(["0.5", "torch.tensor([0.1, 0.5])", "torch.zeros(2, 2)"]) if torch else draw.pick(["0.5", "[0.1, 0.5, 0.9]"])
+    levels = (
+        draw.pick(["0.5", "torch.tensor([0.1, 0.5])", "torch.zeros(2, 2)"])
+        if torch
+        else draw.pick(["0.5", "jnp.array([0.1, 0.5, 0.9])" if draw.name.startswith("jax") else "[0.1, 0.5, 0.9]"])
+    )
     axis = "dim" if torch else "axis"
     named = (f"{axis}={draw.axis(len(shape))}",) if draw.chance(0.7) else ()
     return draw.call(draw.array(shape), levels, *named, *_keep(draw, "keepdim" if torch else "keepdims"))
@@ -216,13 +230,17 @@ def _(draw: Draw) -> str:
 def _(draw: Draw) -> str:
     shape = draw.shape(0, 3)
     name = "dim" if draw.name.startswith("torch") else "axis"
-    return draw.call(draw.array(shape), *((f"n={draw.integer(1, 3)}", f"{name}={draw.axis(len(shape))}") if draw.chance(0.7) else ()))
+    return draw.call(
+        draw.array(shape), *((f"n={draw.integer(1, 3)}", f"{name}={draw.axis(len(shape))}") if draw.chance(0.7) else ())
+    )
 
 
 @cases(*names_of(ordering.bincount), imprecise=True)
 def _(draw: Draw) -> str:
     array = draw.array_of(draw.shape(1, 1 if draw.name.startswith("keras") else 2), "int32")
-    return draw.call(array, *(("minlength=7",) if draw.chance(0.5) else ()), *(("length=6",) if draw.name.startswith("jax") else ()))
+    return draw.call(
+        array, *(("minlength=7",) if draw.chance(0.5) else ()), *(("length=6",) if draw.name.startswith("jax") else ())
+    )
 
 
 @cases(*names_of(ordering.torch_histogram))
@@ -236,7 +254,13 @@ def _(draw: Draw) -> str:
     if draw.name.startswith("jax"):
         return draw.call(draw.array(shape), "size=3", "fill_value=0")
     axis = "dim" if draw.name.startswith("torch") else "axis"
-    options = () if draw.name.startswith("tf") else ("return_inverse=True", "return_counts=True") if draw.chance(0.5) else (f"{axis}={draw.axis(len(shape))}",)
+    options = (
+        ()
+        if draw.name.startswith("tf")
+        else ("return_inverse=True", "return_counts=True")
+        if draw.chance(0.5)
+        else (f"{axis}={draw.axis(len(shape))}",)
+    )
     return draw.call(draw.array(shape), *options)
 
 
@@ -247,7 +271,9 @@ def _(draw: Draw) -> str:
 def _(draw: Draw) -> str:
     shape = draw.shape()
     second = draw.varied([1 if draw.chance(0.2) else size for size in shape])
-    return draw.call(draw.array_of(shape, "bool"), draw.array(second), draw.array(draw.varied(shape)) if draw.chance(0.6) else "0.0")
+    return draw.call(
+        draw.array_of(shape, "bool"), draw.array(second), draw.array(draw.varied(shape)) if draw.chance(0.6) else "0.0"
+    )
 
 
 @cases("torch.Tensor.where")
@@ -263,6 +289,9 @@ def _(draw: Draw) -> str:
     return draw.call(f"[{condition}, {condition}]", f"[{choice}, {choice}]")
 
 
-@cases(*(name for name in names_of(selection.torch_nonzero, selection.argwhere, selection.numpy_nonzero, selection.numpy_flatnonzero)), imprecise=True)
+_POSITIONS = names_of(selection.torch_nonzero, selection.argwhere, selection.numpy_nonzero, selection.numpy_flatnonzero)
+
+
+@cases(*(name for name in _POSITIONS if name != "jax.Array.nonzero"), imprecise=True)
 def _(draw: Draw) -> str:
     return draw.call(draw.array(draw.shape(1)), *(("size=2",) if "jax" in draw.name and not draw.is_method else ()))

@@ -27,7 +27,9 @@ def _(draw: Draw) -> str:
         return called(draw, shape, draw.integer(1, 3))
     if draw.chance(0.4) and -len(shape) <= axis < len(shape):
         numbers = str([draw.integer(1, 3) for _ in range(shape[axis] if draw.chance(0.6) else draw.integer(1, 5))])
-        maker = {"torch": "torch.tensor({})", "jax": "jnp.array({})", "keras": "np.array({})"}.get(draw.name.partition(".")[0], "{}")
+        maker = {"torch": "torch.tensor({})", "jax": "jnp.array({})", "keras": "np.array({})"}.get(
+            draw.name.partition(".")[0], "{}"
+        )
         if draw.name.startswith(("jax", "keras")):
             return called(draw, shape, draw.integer(1, 3), axis)
         return called(draw, shape, maker.format(numbers), axis)
@@ -62,6 +64,9 @@ def _(draw: Draw) -> str:
 def _(draw: Draw) -> str:
     shape = draw.shape(1, 3)
     pairs = [[draw.integer(0, 2), draw.integer(0, 2)] for _ in draw.varied(shape, 0.25)]
+    if draw.name.startswith("keras") and len(pairs) < 2:
+        # Whether one pair stands for all axes depends on the backend.
+        pairs = [[1, 1] for _ in shape]
     if draw.name.startswith("tf"):
         return called(draw, shape, pairs)
     if draw.chance(0.3) and not draw.name.startswith("keras"):

@@ -37,6 +37,9 @@ def _target(draw: Draw, shape: tuple[int, ...]) -> list[int]:
 def _(draw: Draw) -> str:
     shape = draw.shape(0, 4)
     target = _target(draw, shape)
+    if draw.name == "jax.lax.reshape" and -1 not in target:
+        # Its abstract evaluation, with which rules are compared, does not count the elements.
+        target = _factors(draw, prod(shape), draw.integer(1, 4))
     if draw.name == "torch.Tensor.view" and len(shape) > 1 and draw.chance(0.6):
         return f"{draw.array(shape)}{_moved(draw, len(shape))}.view({', '.join(map(str, target))})"
     if draw.is_method and draw.chance(0.6):
@@ -50,7 +53,14 @@ def _moved(draw: Draw, rank: int) -> str:
     cut = ", ".join([":"] * first + [draw.pick(["1:", ":2", "::2", "None, :", "0:1"])])
     order = sorted(range(rank), key=lambda _: draw.integer(0, 100))
     return draw.pick(
-        [f".transpose({first}, {second})", f"[{cut}]", f".permute({order})", ".mT[0:2]", f".transpose({first}, {second})[{cut}]", ".T"]
+        [
+            f".transpose({first}, {second})",
+            f"[{cut}]",
+            f".permute({order})",
+            ".mT[0:2]",
+            f".transpose({first}, {second})[{cut}]",
+            ".T",
+        ]
     )
 
 

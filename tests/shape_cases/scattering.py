@@ -78,7 +78,9 @@ def _(draw: Draw) -> str:
 def _(draw: Draw) -> str:
     shape = draw.shape(1, 3)
     index = draw.pick(["0", ":", "1:", "...", "None", ":2", "0:1"])
-    return f"{draw.array(shape)}.at[{index}].{draw.pick(['set', 'add', 'multiply', 'min'])}({draw.array(draw.varied(shape[1:], 0.4))})"
+    return (
+        f"{draw.array(shape)}.at[{index}].{draw.pick(['set', 'add', 'multiply', 'min'])}({draw.array(draw.varied(shape[1:], 0.4))})"
+    )
 
 
 @cases("jax.Array.at.ref")

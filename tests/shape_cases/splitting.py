@@ -60,7 +60,13 @@ def _(draw: Draw) -> str:
     return called(draw, shape, tuple(positions), axis)
 
 
-@cases(*(f"{library}{name}" for library in ("torch.", "torch.Tensor.", "numpy.", "jax.numpy.") for name in ("hsplit", "vsplit", "dsplit")))
+@cases(
+    *(
+        f"{library}{name}"
+        for library in ("torch.", "torch.Tensor.", "numpy.", "jax.numpy.")
+        for name in ("hsplit", "vsplit", "dsplit")
+    )
+)
 def _(draw: Draw) -> str:
     shape = tuple(draw.integer(1, 6) for _ in range(draw.integer(1, 4)))
     return called(draw, shape, draw.integer(1, 3) if draw.chance(0.6) else [1, 2])

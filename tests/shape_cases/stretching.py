@@ -73,7 +73,7 @@ def _(draw: Draw) -> str:
 def _(draw: Draw) -> str:
     shape = draw.shape(1, 3)
     rank = len(shape)
-    if draw.chance(0.2) and draw.short != "roll" or (draw.name[:2] != "tf" and draw.chance(0.2)):
+    if draw.name != "tf.roll" and draw.chance(0.2):
         return called(draw, shape, draw.integer(-3, 3))
     if draw.chance(0.5):
         return called(draw, shape, draw.integer(-3, 3), draw.axis(rank))

@@ -32,3 +32,21 @@ def _(draw: Draw) -> str:
 @cases("torch.nn.utils.clip_grad_norm_")
 def _(draw: Draw) -> str:
     return f"nn.utils.clip_grad_norm_([torch.zeros({draw.shape(0, 2)})], 1.0).reshape({draw.shape(1, 1, 2)})"
+
+
+@cases(
+    *(f"torch.nn.utils.{name}" for name in ("weight_norm", "spectral_norm")),
+    *(f"torch.nn.utils.parametrizations.{name}" for name in ("weight_norm", "spectral_norm", "orthogonal")),
+    "torch.jit.script",
+    "torch.nn.DataParallel",
+)
+def _(draw: Draw) -> str:
+    features = draw.integer(1, 4)
+    return f"{draw.name}(nn.Linear({features}, {draw.integer(1, 4)}))({draw.array(draw.varied((2, features)))})"
+
+
+@cases("torch.nn.utils.remove_weight_norm", "torch.nn.utils.remove_spectral_norm")
+def _(draw: Draw) -> str:
+    features = draw.integer(1, 4)
+    added = f"nn.utils.{draw.short.removeprefix('remove_')}(nn.Linear({features}, {draw.integer(1, 4)}))"
+    return f"{draw.name}({added})({draw.array(draw.varied((2, features)))})"

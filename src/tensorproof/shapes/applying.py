@@ -14,6 +14,7 @@ from tensorproof.shapes.problems import Place
 from tensorproof.shapes.rule_table import FRAMEWORKS, Call, Mismatch, NotKnown, ShapeRule, framework_of
 from tensorproof.shapes.shape import ANY_SHAPE
 from tensorproof.shapes.trail import Changes
+from tensorproof.shapes.strides import keeps_memory_order
 from tensorproof.shapes.values import (
     UNKNOWN,
     Choice,
@@ -78,6 +79,9 @@ def apply_rule(
             return failed
         if _is_blamed_on_reshape(Call(run, name, place), first.tensors):
             return failed
+        operands = [value for value in (*arguments, *keywords.values()) if isinstance(value, Tensor)]
+        if run.failed_before(first.rule.code, first.message, operands, place):
+            return failed
         run.report(
             first.rule,
             place,
@@ -133,6 +137,8 @@ def _view(receiver: NativeObject | Instance) -> Any:
 
     cls = native_class_of(receiver)
     assert cls is not None
+    if isinstance(receiver, Instance) and not cls.is_constructed(receiver):
+        raise NotKnown
     return cls.view(receiver)
 
 
@@ -153,6 +159,8 @@ def _finished(result: Value, recipe: Recipe, framework: Framework, operands: Seq
             changes["recipe"] = recipe
         if suspect and not result.suspect:
             changes["suspect"] = True
+        if result.contiguous and framework == "torch" and not keeps_memory_order(recipe.rule):
+            changes["contiguous"] = None
         return result.evolved(**changes) if changes else result
     if isinstance(result, Results):
         return result.map(lambda part: _finished(part, recipe, framework, operands, suspect))
@@ -202,6 +210,18 @@ def _is_suspect(value: Value) -> bool:
         return any(_is_suspect(part) for part in value.of)
     items = value.items if isinstance(value, ListValue) else value
     return isinstance(items, tuple) and any(isinstance(part, Tensor) and part.suspect for part in items)
+
+
+def _tensors_in(values: Sequence[Value]) -> list[Tensor]:
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, tuple):
+            found += _tensors_in(value)
+        elif isinstance(value, ListValue) and value.items is not None:
+            found += _tensors_in(value.items)
+    return found
 
 
 def _suspected(result: Value) -> Value:

@@ -306,6 +306,8 @@ def _call(run: Run, frame: Frame, node: ast.Call) -> Value:
             keywords.update({str(key): entry for key, entry in value.entries.items()})
         else:
             known = False
+    if arguments is None and len(node.args) == 1 and function is python_types.builtin("zip"):
+        return python_types.transposed(iteration.iterate(run, evaluate(run, frame, node.args[0].value)))  # pyright: ignore[reportAttributeAccessIssue]
     if not known or arguments is None:
         return calls.call_with_unknown_arguments(run, frame, node, function)
     return calls.call(run, frame, node, function, arguments, keywords)
@@ -316,13 +318,13 @@ def _call(run: Run, frame: Frame, node: ast.Call) -> Value:
 
 @_handles(ast.ListComp, ast.GeneratorExp, ast.SetComp)
 def _comprehension(run: Run, frame: Frame, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
-    found, known = _comprehended(run, frame, node.generators, lambda inner: evaluate(run, inner, node.elt))
+    found, known, length = _comprehended(run, frame, node.generators, lambda inner: evaluate(run, inner, node.elt))
     if isinstance(node, ast.SetComp):
         return SetValue(found if known else None)
     element = iteration.any_of(run, tuple(found)) if found and not known else UNKNOWN
     if isinstance(node, ast.GeneratorExp):
         return Iterator(found if known else None, element)
-    return ListValue(found if known else None, element)
+    return ListValue(found if known else None, element, length)
 
 
 @_handles(ast.DictComp)
@@ -330,7 +332,7 @@ def _dict_comprehension(run: Run, frame: Frame, node: ast.DictComp) -> Value:
     def pair(inner: Frame) -> Value:
         return (evaluate(run, inner, node.key), evaluate(run, inner, node.value))
 
-    found, known = _comprehended(run, frame, node.generators, pair)
+    found, known, _ = _comprehended(run, frame, node.generators, pair)
     pairs = [entry for entry in found if isinstance(entry, tuple)]
     if known and all(python_types.is_key(key) for key, _ in pairs):
         return DictValue({pair[0]: pair[1] for pair in pairs})
@@ -339,16 +341,17 @@ def _dict_comprehension(run: Run, frame: Frame, node: ast.DictComp) -> Value:
 
 def _comprehended(
     run: Run, frame: Frame, generators: list[ast.comprehension], element: Callable[[Frame], Value]
-) -> tuple[list[Value], bool]:
-    """The elements, and whether they are all of them, in order; else each stands for any number."""
+) -> tuple[list[Value], bool, Value]:
+    """The elements, and whether they are all of them, in order; else each stands for any number, or for the length given."""
     from tensorproof.shapes.statements import assign
 
     inner = Frame(frame.module, frame, frame.function)
     found: list[Value] = []
     known = True
+    length: Value = UNKNOWN
 
     def nest(level: int) -> None:
-        nonlocal known
+        nonlocal known, length
         if level == len(generators):
             found.append(element(inner))
             return
@@ -356,6 +359,8 @@ def _comprehended(
         over = iteration.iterate(run, evaluate(run, inner, generator.iter))
         if over.items is None or len(over.items) > MOST_UNROLLED * 8:
             known = False
+            if len(generators) == 1 and not generator.ifs:
+                length = UNKNOWN if over.length is None and over.items is None else over.length if over.items is None else len(over.items)
             items: tuple[Value, ...] = (over.element if over.items is None else iteration.any_of(run, over.items),)
         else:
             items = over.items
@@ -369,7 +374,7 @@ def _comprehended(
             nest(level + 1)
 
     nest(0)
-    return found, known
+    return found, known, length
 
 
 def catches_errors(manager: Value) -> bool:

@@ -27,6 +27,7 @@ _ALIASES = (
         "keras.layers.",
     ),
     (r"keras\.utils\.np_utils\b", "keras.utils"),
+    (r"keras\.applications\.[a-z]\w+\.", "keras.applications."),
     (r"jax\._src\.numpy\b", "jax.numpy"),
     (r"torch\.functional\b", "torch"),
     (r"torch\.nn\.modules(?:\.\w+)?\.(?=[A-Z])", "torch.nn."),

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from tensorproof.rules.shapes.shape_unpacking import SHAPE_UNPACKING
 from tensorproof.shapes import calls
+from tensorproof.shapes.joining import MOST_ALTERNATIVES
 from tensorproof.shapes.run import Run
 from tensorproof.shapes.shape import Shape
-from tensorproof.shapes.sizes import Size
+from tensorproof.shapes.sizes import Size, unknown
 from tensorproof.shapes.values import (
     UNKNOWN,
+    Choice,
     DictValue,
     Frame,
     Instance,
@@ -24,6 +26,8 @@ from tensorproof.shapes.values import (
 
 #: A tensor with more rows than this is iterated as a stream of equal rows.
 MOST_ROWS = 64
+#: A longer text is iterated as unknown characters.
+MOST_CHARACTERS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ def iterate(run: Run, value: Value) -> Stream:
     if isinstance(value, tuple):
         return Stream(value)
     if isinstance(value, str):
-        return Stream(tuple(value)) if len(value) <= MOST_ROWS else Stream(None, UNKNOWN)
+        return Stream(tuple(value)) if len(value) <= MOST_CHARACTERS else Stream(None, UNKNOWN)
     if isinstance(value, ListValue):
         length = value.length
         return Stream(value.items, value.element, length if isinstance(length, int) else None)
@@ -74,9 +78,12 @@ def _rows(tensor: Tensor) -> Stream:
 
 
 def any_of(run: Run, values: tuple[Value, ...]) -> Value:
-    """One value for any of several."""
+    """One value for any of several; of many integers their bounds are kept."""
     if not values:
         return UNKNOWN
+    numbers = [value for value in values if type(value) is int]
+    if len(numbers) == len(values) > MOST_ALTERNATIVES:
+        return unknown(min(numbers), max(numbers))
     result = values[0]
     for value in values[1:]:
         result = run.join(result, value)
@@ -87,6 +94,9 @@ def unpack(run: Run, frame: Frame, target: ast.Tuple | ast.List, value: Value) -
     """The values for the parts of a pattern. A tensor or shape with another number of parts is reported."""
     wanted = len(target.elts)
     starred = [position for position, part in enumerate(target.elts) if isinstance(part, ast.Starred)]
+    if isinstance(value, Choice) and not starred and all(isinstance(part, tuple) and len(part) == wanted for part in value.of):
+        rows = [part for part in value.of if isinstance(part, tuple)]
+        return [any_of(run, column) for column in zip(*rows, strict=True)]
     stream = iterate(run, value)
     items = stream.items
     if items is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tensorproof.shapes.shape import ANY_SHAPE, Shape
-from tensorproof.shapes.sizes import Polynomial, Size, is_unknown, unknown
+from tensorproof.shapes.sizes import Polynomial, Size, bounds, is_unknown, unknown
 from tensorproof.shapes.values import UNKNOWN, Choice, Tensor, Unknown, Value
 
 MOST_ALTERNATIVES = 8
@@ -87,7 +87,8 @@ def _merged(values: list[Value]) -> Value:
     """One value that stands for all: per size for tensors and integers, unknown for the rest."""
     first = values[0]
     if all(isinstance(value, int | Polynomial) and not isinstance(value, bool) for value in values):
-        return unknown(float("-inf"))
+        ends = [bounds(value) for value in values if isinstance(value, int | Polynomial)]
+        return unknown(min(low for low, _ in ends), max(high for _, high in ends))
     if isinstance(first, Tensor) and all(isinstance(value, Tensor) for value in values):
         result = first
         for value in values[1:]:

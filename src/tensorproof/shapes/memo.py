@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING
 
 from tensorproof.shapes.sizes import Polynomial
-from tensorproof.shapes.values import DType, FunctionValue, Library, Mutable, Tensor, Unknown, Value
+from tensorproof.shapes.values import DType, FunctionValue, Library, Mutable, Results, Tensor, Unknown, Value
 
 if TYPE_CHECKING:
     from tensorproof.shapes.trail import Trail
@@ -26,6 +26,7 @@ class Memo:
     def __init__(self, trail: Trail) -> None:
         self._trail = trail
         self._results: dict[Hashable, tuple[int, Value]] = {}
+        self._copies: dict[int, Tensor] = {}
         self.hits = 0
 
     def key(self, function: FunctionValue, parameters: Mapping[str, Value]) -> Hashable | None:
@@ -41,7 +42,21 @@ class Memo:
         if known is None or known[0] != self._trail.version:
             return None
         self.hits += 1
-        return (known[1],)
+        return (self._copy(known[1]),)
+
+    def _copy(self, value: Value) -> Value:
+        """The result as that of another call: its tensors are others, and their recipes are those of the call that was run."""
+        if isinstance(value, Tensor):
+            copy = value.evolved()
+            self._copies[id(copy)] = copy
+            return copy
+        if isinstance(value, Results):
+            return value.map(self._copy)
+        return tuple(map(self._copy, value)) if isinstance(value, tuple) else value
+
+    def is_copy(self, tensor: Tensor) -> bool:
+        """Whether a tensor is a remembered result: its recipe may name other operands of the same shapes."""
+        return id(tensor) in self._copies
 
     def remember(self, key: Hashable, before: int, result: Value) -> None:
         """Keep a result if the call changed nothing since `before`, and nobody can change the result."""

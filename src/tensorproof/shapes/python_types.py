@@ -9,6 +9,7 @@ from typing import Any
 
 from tensorproof.shapes import arithmetic, attributes, calls, expressions, iteration
 from tensorproof.shapes.run import MOST_UNROLLED, Raised, Run
+from tensorproof.shapes.shape import SCALAR
 from tensorproof.shapes.sizes import Polynomial, Size, largest, less, smallest, unknown
 from tensorproof.shapes.values import (
     UNKNOWN,
@@ -146,6 +147,14 @@ def _zip(use: Use, *sequences: Value, strict: Value = False) -> Value:
     return ListValue(None, element)
 
 
+def transposed(stream: iteration.Stream) -> Value:
+    """`zip(*rows)` of rows that are not told apart: one list per column."""
+    length: Value = UNKNOWN if stream.length is None else stream.length
+    if not isinstance(stream.element, tuple):
+        return UNKNOWN
+    return ListValue(tuple(ListValue(None, part, length) for part in stream.element))
+
+
 def _as_list(stream: iteration.Stream, element: Value) -> Value:
     return ListValue(None, element, UNKNOWN if stream.length is None else stream.length)
 
@@ -275,7 +284,10 @@ def _int(use: Use, value: Value = 0, digits: Value = None) -> Value:
 
 @_declare("float")
 def _float(use: Use, value: Value = 0.0) -> Value:
-    return float(value) if isinstance(value, int | float | str) else UNKNOWN
+    if isinstance(value, int | float | str):
+        return float(value)
+    # A number that is not known is like a scalar array.
+    return Tensor(SCALAR, "f64", "numpy")
 
 
 @_declare("str", "repr", "format")
@@ -328,6 +340,8 @@ def _is_a(value: Value, kind: Value) -> bool | None:
             "int": (int, Polynomial), "float": float, "str": str, "tuple": tuple, "list": ListValue, "dict": DictValue, "bool": bool,
             "set": SetValue,
         }  # fmt: skip
+        if isinstance(value, Tensor) and value.shape.rank == 0 and value.framework == "numpy":
+            return None if kind.name in ("int", "float", "bool") else False
         return isinstance(value, types[kind.name]) if kind.name in types else None
     if isinstance(kind, Library):
         if isinstance(value, Tensor):
@@ -563,7 +577,7 @@ def _copy_dict(use: Use) -> Value:
 
 _TEXT_METHODS = (
     "lower", "upper", "strip", "split", "replace", "startswith", "endswith", "join", "format", "lstrip", "rstrip", "title",
-    "isdigit", "count", "find", "zfill", "removeprefix", "removesuffix", "rsplit", "partition", "rpartition", "splitlines",
+    "isdigit", "isalpha", "ljust", "rjust", "center", "count", "find", "index", "zfill", "removeprefix", "removesuffix", "rsplit", "partition", "rpartition", "splitlines",
 )  # fmt: skip
 
 

@@ -210,6 +210,13 @@ class NativeClass:
         view.__dict__ = receiver.slots
         return view
 
+    def is_constructed(self, receiver: Instance) -> bool:
+        """Whether an object of a subclass has the fields that its methods read: its own constructor may not be understood."""
+        required = (parameter.name for parameter in self.constructor.parameters if parameter.default is inspect.Parameter.empty)
+        special = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        variadic = {parameter.name for parameter in self.constructor.parameters if parameter.kind in special}
+        return all(name in receiver.slots or name in variadic for name in required)
+
     def method(self, name: str) -> ShapeRule | None:
         """The rule of a method, by its Python name."""
         if name not in self._rules:
@@ -281,11 +288,19 @@ class Binding:
         parameters.sort(key=lambda parameter: parameter.kind is inspect.Parameter.VAR_KEYWORD)
         return Binding(tuple(parameters), wants_call=False, wants_self=False, returns_tensor=False)
 
+    def _in_torch_words(self, keywords: Mapping[str, Value]) -> dict[str, Value]:
+        """Keywords with those of NumPy exchanged for those that the rule takes."""
+        known = {parameter.name for parameter in self.parameters}
+        exchange = {name: own for name, own in _TORCH_ALIASES.items() if name not in known and own in known}
+        return {exchange.get(name, name): value for name, value in keywords.items()}
+
     def bind(
         self, arguments: Sequence[Value], keywords: Mapping[str, Value], framework: Framework
     ) -> tuple[list[Value], dict[str, Value]]:
         """Arguments as the rule takes them; raises `TypeError` if they do not fit, `NotKnown` if one is not known."""
         waiting, named = list(arguments), dict(keywords)
+        if framework == "torch":
+            named = self._in_torch_words(named)
         given: list[Value] = []
         by_name: dict[str, Value] = {}
         for parameter in self.parameters:
@@ -312,6 +327,10 @@ class Binding:
         if waiting or named:
             raise TypeError("too many arguments")
         return given, by_name
+
+
+#: Names of NumPy that PyTorch takes for its own.
+_TORCH_ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 
 
 def coerced(value: Value, annotation: str, framework: Framework) -> Value:

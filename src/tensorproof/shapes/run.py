@@ -80,13 +80,18 @@ class Run:
         #: Arguments that all calls of one context were joined to, where contexts are merged.
         self.merged_arguments: dict[object, tuple[Value, ...]] = {}
         self.call_places: list[Place] = []
+        #: Tensors that a report of a rule named, by the rule's code: what is wrong with one is said once.
+        self.blamed: dict[str, dict[int, Tensor]] = {}
         #: The text of the program's modules, by file.
         self.sources: dict[str, bytes] = {}
         self._changed: dict[int, Tensor] = {}
         #: By the place of a squeeze without axes, and the sizes behind the first: how many rows it saw first.
         self.squeezed_rows: dict[tuple[Place, tuple[Size, ...]], Size] = {}
+        #: Where Keras expects the channels of images, unless a layer says otherwise.
+        self.image_data_format = "channels_last"
         self._problems: dict[tuple[str, Place], Problem] = {}
         self._hints: dict[Place, tuple[str, Tensor]] = {}
+        self._failures: dict[tuple[str, str, int], tuple[Place, Tensor]] = {}
         self._quiet = 0
         #: Trials under way whose problems are not reported as usual: calls are not remembered in them.
         self.trials = 0
@@ -105,13 +110,13 @@ class Run:
     def _join_items(self, owner: ListValue | Iterator, key: str, now: Any, then: Any) -> Any:
         if key == "position":
             return min(now, then)
-        if now is None or then is None:
-            return None
-        if len(now) == len(then):
+        if now is not None and then is not None and len(now) == len(then):
             return tuple(self.join(a, b) for a, b in zip(now, then, strict=True))
-        element = UNKNOWN
-        for position, value in enumerate((*now, *then)):
-            element = value if position == 0 else self.join(element, value)
+        if now is None and then is None:
+            return None
+        element: Value = owner.slots["element"]
+        for value in (*(now or ()), *(then or ())):
+            element = self.join(element, value)
         self.trail.write(owner, "element", element)
         self.trail.write(owner, "length", UNKNOWN)
         return None
@@ -199,6 +204,15 @@ class Run:
                 if known.place == problem.place and not known.certain:
                     del self._problems[key]
         self._problems.setdefault((problem.rule.code, problem.place), problem)
+
+    def failed_before(self, code: str, message: str, tensors: Sequence[Tensor], place: Place) -> bool:
+        """Whether one of the tensors failed in the very same way at another place: a run does not get to the second one."""
+        keys = [(code, message, id(tensor)) for tensor in tensors]
+        known = any(self._failures.get(key, (place,))[0] != place for key in keys)
+        if not known and not self._quiet:
+            # Tensors are kept, so that no other one gets their identity.
+            self._failures.update((key, (place, tensor)) for key, tensor in zip(keys, tensors, strict=True))
+        return known
 
     def withdraw(self, code: str, place: Place) -> None:
         """Take back a warning, for something more certain at the same place."""

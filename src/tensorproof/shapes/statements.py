@@ -13,6 +13,7 @@ from tensorproof.shapes.joining import alike, widen
 from tensorproof.shapes.run import MOST_UNROLLED, Loop, Raised, Run
 from tensorproof.shapes.trail import MISSING, Changes
 from tensorproof.shapes.values import (
+    NOTHING,
     UNKNOWN,
     ClassValue,
     Frame,
@@ -241,7 +242,8 @@ def _for(run: Run, frame: Frame, node: ast.For) -> bool:
     body = lambda: execute_block(run, frame, node.body)  # noqa: E731
     if items is not None and len(items) <= MOST_UNROLLED:
         names = {part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)}
-        goes_on = _unrolled(run, [bind(item) for item in items], body, names)
+        steady = not any(_mentions(part, names) for part in node.body)
+        goes_on = _unrolled(run, [bind(item) for item in items], body, names if steady else None)
     else:
         element = over.element if items is None else iteration.any_of(run, items)
         goes_on = _repeated(run, bind(element), body, at_least_once=over.at_least_once or items is not None)
@@ -270,8 +272,31 @@ def _while(run: Run, frame: Frame, node: ast.While) -> bool:
     return _leave(run, loop, reached=reached and not endless) if loop.breaks or endless else reached
 
 
-def _unrolled(run: Run, bindings: Sequence[Callable[[], None]], body: Callable[[], bool], names: set[str]) -> bool:
-    """Item by item. Once two rounds in a row changed nothing but the loop's own variables, the others will not, either."""
+def _mentions(node: ast.AST, names: set[str]) -> bool:
+    """Whether code uses the variables of a loop for more than messages: then its rounds differ."""
+    if isinstance(node, ast.Name):
+        return node.id in names
+    if isinstance(node, ast.JoinedStr) or _is_message(node):
+        return False
+    if isinstance(node, ast.If) and not node.orelse and all(_is_message(part) for part in node.body):
+        return False
+    return any(_mentions(part, names) for part in ast.iter_child_nodes(node))
+
+
+def _is_message(node: ast.AST) -> bool:
+    """Whether a statement prints something."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
+        and isinstance(node.value.func, ast.Name)
+        and node.value.func.id == "print"
+    )
+
+
+def _unrolled(run: Run, bindings: Sequence[Callable[[], None]], body: Callable[[], bool], names: set[str] | None) -> bool:
+    """Item by item. Where the body does not use the loop's own variables (`names`; None if it does), two rounds in a row that
+    changed nothing but these show that the others will not, either.
+    """
     loop = Loop(run.trail.mark(), run.trail.mark())
     reached = True
     before: Changes | None = None
@@ -280,7 +305,7 @@ def _unrolled(run: Run, bindings: Sequence[Callable[[], None]], body: Callable[[
         reached = _round(run, loop, bind, body)
         if not reached:
             break
-        if number + 1 == len(bindings) or len(bindings) <= FEW_ROUNDS:
+        if number + 1 == len(bindings) or len(bindings) <= FEW_ROUNDS or names is None:
             continue
         after = run.trail.changes(loop.mark)
         unchanged = unchanged + 1 if before is not None and _nothing_new(before, after, names) else 0
@@ -412,16 +437,17 @@ def _widen(run: Run, old: Changes, new: Changes) -> None:
 
 def _widen_container(run: Run, owner: Any, key: str, earlier: Any, value: Any) -> None:
     """A list or dictionary that grows: only what its elements have in common is kept."""
-    if key == "items" and value != earlier:
-        items = value or ()
-        run.trail.write(owner, "element", iteration.any_of(run, items) if items else UNKNOWN)
+    if key == "items" and value is not None and value != earlier:
+        run.trail.write(owner, "element", iteration.any_of(run, value) if value else UNKNOWN)
         run.trail.write(owner, "length", UNKNOWN)
         run.trail.write(owner, "items", None)
     elif key == "entries" and value is not None and (earlier is None or value.keys() != earlier.keys()):
         run.trail.write(owner, "element", iteration.any_of(run, tuple(value.values())))
         run.trail.write(owner, "entries", None)
-    elif key in ("element", "length"):
+    elif key == "length":
         run.trail.write(owner, key, UNKNOWN)
+    elif key == "element" and not alike(earlier, value):
+        run.trail.write(owner, key, value if earlier is NOTHING else widen(earlier, value))
 
 
 # -- functions, classes, modules --------------------------------------------------------------------------------------

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from tensorproof.shapes.shape import Shape
 from tensorproof.shapes.sizes import Size, bounds, product, same, symbols
 from tensorproof.shapes.values import Tensor
 
+if TYPE_CHECKING:
+    from tensorproof.shapes.rule_table import ShapeRule
+
 Strides = tuple[Size, ...]
+
+#: Families whose results lie in the order of their axes if the operands do. Recurrent layers, attention, sums of products and
+#: decompositions are not among them: they may return what they computed transposed.
+_ORDERLY = frozenset(
+    {
+        "activation_layers", "axes", "broadcasting", "concatenation", "convolution", "creation", "data_loading", "dense", "embedding",
+        "gathering", "indexing", "matrix_products", "modules", "normalisation", "number_types", "pointwise", "pooling",
+        "random_numbers", "reductions", "repetition", "reshaping", "scattering", "shape_queries", "softmax", "splitting", "stretching",
+    }
+)  # fmt: skip
+
+
+def keeps_memory_order(rule: ShapeRule) -> bool:
+    """Whether the result of a rule of PyTorch lies in the order of its axes if the operands do, as far as is known."""
+    return rule.function.__module__.rpartition(".")[2] in _ORDERLY
 
 
 def strides_of(tensor: Tensor) -> Strides | None:
@@ -44,7 +64,7 @@ def _in_order(dims: Sequence[Size], strides: Strides) -> bool | None:
 
 
 def certainly_several(size: Size) -> bool:
-    """Whether an axis has more than one element. A loader whose batches hold several samples gives such a one in the first round."""
+    """Whether an axis has more than one element: always, or in the first round of a loader whose batches hold several samples."""
     if bounds(size)[0] > 1:
         return True
     found = symbols(size)
@@ -58,7 +78,7 @@ def refuses_view(tensor: Tensor, target: Sequence[Size]) -> tuple[int, int] | No
         return None
     axes = [axis for axis, size in enumerate(tensor.shape.dims) if size != 1]
     dims = tensor.shape.dims
-    for left, right in zip(axes, axes[1:], strict=False):
+    for left, right in pairwise(axes):
         mergeable = same(strides[left], dims[right] * strides[right])
         if mergeable is not False or not all(certainly_several(dims[axis]) for axis in (left, right)):
             continue

@@ -32,14 +32,15 @@ def get_item(run: Run, frame: Frame, node: ast.Subscript, owner: Value, index: V
     if isinstance(owner, tuple | str):
         return _of_sequence(run, frame, node, owner, index)
     if isinstance(owner, ListValue):
-        if owner.items is None:
-            return ListValue(None, owner.element) if isinstance(index, Slice) else owner.element
-        found = _of_sequence(run, frame, node, owner.items, index)
-        return ListValue(found) if isinstance(index, Slice) and isinstance(found, tuple) else found
+        if isinstance(index, Slice):
+            return _part_of_list(run, owner, index)
+        return owner.element if owner.items is None else _of_sequence(run, frame, node, owner.items, index)
     if isinstance(owner, DictValue):
         if owner.entries is None:
             return owner.element
-        return owner.entries[index] if python_types.is_key(index) and index in owner.entries else UNKNOWN
+        if python_types.is_key(index):
+            return owner.entries.get(index, UNKNOWN)
+        return iteration.any_of(run, tuple(owner.entries.values()))
     if isinstance(owner, Instance):
         method = calls.own_method(owner, "__getitem__")
         if method is not None:
@@ -49,12 +50,22 @@ def get_item(run: Run, frame: Frame, node: ast.Subscript, owner: Value, index: V
     return UNKNOWN
 
 
+def _part_of_list(run: Run, owner: ListValue, index: Slice) -> Value:
+    """A slice of a list: its items if they and the ends are known, else what any item is and how many there are."""
+    from tensorproof.shapes.families.indexing import slice_length
+
+    constant = index.constant
+    if owner.items is not None and constant is not None:
+        return ListValue(owner.items[constant])
+    length = as_size(owner.length)
+    element = owner.element if owner.items is None else iteration.any_of(run, owner.items)
+    return ListValue(None, element, UNKNOWN if length is None else slice_length(index, length))
+
+
 def _of_sequence(run: Run, frame: Frame, node: ast.Subscript, items: tuple[Value, ...] | str, index: Value) -> Value:
     if isinstance(index, Slice):
-        ends = [part if part is None else as_size(part) for part in (index.start, index.stop, index.step)]
-        if not all(part is None or isinstance(part, int) for part in ends):
-            return UNKNOWN
-        return items[slice(*ends)]
+        stretch = index.constant
+        return UNKNOWN if stretch is None or stretch.step == 0 else items[stretch]
     position = as_size(index)
     if not isinstance(position, int):
         return iteration.any_of(run, tuple(items)) if isinstance(position, Polynomial) and items else UNKNOWN

@@ -181,6 +181,10 @@ class Choice:
     of: tuple[Value, ...]
 
 
+#: No value at all: what joins with another value to that value.
+NOTHING = Choice(())
+
+
 @dataclass(frozen=True, slots=True)
 class Library:
     """Something in a library, by its canonical dotted name."""
@@ -248,7 +252,8 @@ class ListValue(Mutable):
     __slots__ = ()
 
     def __init__(self, items: Sequence[Value] | None, element: Value = UNKNOWN, length: Value = UNKNOWN) -> None:
-        super().__init__(items=None if items is None else tuple(items), element=element, length=length)
+        known = items is not None
+        super().__init__(items=tuple(items) if known else None, element=NOTHING if known else element, length=length)
 
     @property
     def items(self) -> tuple[Value, ...] | None:
@@ -257,7 +262,8 @@ class ListValue(Mutable):
     @property
     def element(self) -> Value:
         """What any item is, once items are no longer told apart."""
-        return self.slots["element"]
+        element: Value = self.slots["element"]
+        return UNKNOWN if element is NOTHING else element
 
     @property
     def length(self) -> Value:

@@ -24,7 +24,6 @@ from tensorproof.shapes.values import UNKNOWN, ListValue, Tensor, Value, as_size
     "torch.nn.GELU",
     "torch.nn.SiLU",
     "torch.nn.Mish",
-    "torch.nn.Sigmoid",
     "torch.nn.LogSigmoid",
     "torch.nn.Tanh",
     "torch.nn.Tanhshrink",
@@ -62,6 +61,11 @@ class Elementwise(Module):
 
     def __call__(self, call: Call, input: Tensor) -> Tensor:
         return unchanged(input)
+
+
+@native_class("torch.nn.Sigmoid")
+class Sigmoid(Elementwise):
+    """`nn.Sigmoid`, told apart from the others: the logarithm of its result has a function of its own."""
 
 
 @native_class("torch.nn.Identity")

@@ -48,6 +48,7 @@ def checked_axes(
 
 
 def as_tuple(axes: Axes) -> tuple[int, ...]:
+    """One axis as a tuple, and none as an empty one."""
     return () if axes is None else (axes,) if isinstance(axes, int) else axes
 
 
@@ -175,9 +176,7 @@ def torch_t(input: Tensor) -> Tensor:
     return reversed_axes(input)
 
 
-@shape_property(
-    "torch.Tensor.T", "numpy.ndarray.T", "jax.Array.T", "keras.KerasTensor.T",
-)  # fmt: skip
+@shape_property("torch.Tensor.T", "numpy.ndarray.T", "jax.Array.T")
 def transpose_property(input: Tensor) -> Tensor:
     """`x.T`."""
     return reversed_axes(input)
@@ -210,7 +209,7 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
     return matrix_transposed(x)
 
 
-@shape_rule("tf.linalg.matrix_transpose", "tf.matrix_transpose")
+@shape_rule("tf.linalg.matrix_transpose")
 def tf_matrix_transpose(a: Tensor, name: Value = None, conjugate: Value = False) -> Tensor:
     """The last two axes exchanged."""
     return matrix_transposed(a)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorproof.rules.shapes.axis_out_of_range import AXIS_OUT_OF_RANGE
-from tensorproof.shapes.rule_table import Axes, Call, Mismatch
+from tensorproof.shapes.rule_table import Axes, Call, Mismatch, NotKnown
 from tensorproof.shapes.shape import ANY_SHAPE, SCALAR, Shape
 from tensorproof.shapes.sizes import Size
 from tensorproof.shapes.values import UNKNOWN, Tensor, Value
@@ -19,13 +19,36 @@ def resolved_axis(call: Call, tensor: Tensor, axis: int, result: Value = UNKNOWN
         return axis
     rank = max(shape.rank, 1) if call.framework == "torch" else shape.rank
     if not -rank <= axis < rank:
-        raise Mismatch(AXIS_OUT_OF_RANGE, _out_of_range(axis, shape), result=result, tensors=(tensor,))
+        message = _out_of_range(axis, shape)
+        if _is_blamed(call, tensor, message):
+            raise NotKnown
+        raise Mismatch(AXIS_OUT_OF_RANGE, message, result=result, tensors=(tensor,))
     return axis % rank
+
+
+def _is_blamed(call: Call, tensor: Tensor, message: str) -> bool:
+    """Whether the same axis of a tensor of the same origin was reported elsewhere: one cause is one problem."""
+    if tensor.history is None:
+        return False
+    origins = {step.place for step in tensor.history.steps()}
+    return any(
+        problem.rule is AXIS_OUT_OF_RANGE
+        and problem.message == message
+        and problem.place != call.place
+        and any(related.place in origins for related in problem.related)
+        for problem in call.run.problems
+    )
 
 
 def _out_of_range(axis: int, shape: Shape) -> str:
     rank = shape.rank or 0
-    axes = "it has no axes" if rank == 0 else "its only axis is 0 (or -1)" if rank == 1 else f"its axes are 0 to {rank - 1} (or {-rank} to -1)"
+    axes = (
+        "it has no axes"
+        if rank == 0
+        else "its only axis is 0 (or -1)"
+        if rank == 1
+        else f"its axes are 0 to {rank - 1} (or {-rank} to -1)"
+    )
     return f"axis {axis} does not exist in {shape}: {axes}"
 
 

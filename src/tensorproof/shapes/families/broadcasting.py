@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from tensorproof.rules.shapes.not_broadcastable import NOT_BROADCASTABLE
 from tensorproof.rules.shapes.outer_broadcast import OUTER_BROADCAST
-from tensorproof.shapes.families.names import is_in_place, short_name, spelled
+from tensorproof.shapes.families.names import is_in_place, short_name, spelled, words
+from tensorproof.shapes.families.partial_batches import assumes_full_batch, warn_of_partial_batch
 from tensorproof.shapes.rule_table import Call, Mismatch, as_tensor, shape_rule
 from tensorproof.shapes.shape import Shape
 from tensorproof.shapes.sizes import Polynomial, Size, bounds, is_unknown, same, unknown
@@ -55,6 +56,9 @@ def stretched(left: Size, right: Size) -> Size | None:
     if may_be_one and not (isinstance(left, int) or isinstance(right, int)):
         # Either may be 1, or both the same: a symbol that is at least 1 on both sides.
         return left if is_unknown(right) and not is_unknown(left) else right if is_unknown(left) else unknown()
+    if assumes_full_batch(left, right):
+        # What is warned of is not to be met again: the batch as it is.
+        return left if isinstance(left, Polynomial) else right
     # A known size above 1 wins: the other is the same or 1.
     return left if isinstance(left, int) else right if isinstance(right, int) else left
 
@@ -102,7 +106,10 @@ def framework_of_result(call: Call, *operands: Tensor) -> Framework:
     if call.framework != "numpy":
         return call.framework
     yields = call.name.startswith("numpy.__")
-    return next((o.framework for o in operands if o.framework == "torch" or (yields and o.framework != "numpy")), "numpy")
+    for operand in operands:
+        if operand.framework == "torch" or (yields and operand.framework != "numpy"):
+            return operand.framework
+    return "numpy"
 
 
 def broadcast(call: Call, left: Tensor, right: Tensor) -> Tensor:
@@ -117,11 +124,17 @@ def broadcast(call: Call, left: Tensor, right: Tensor) -> Tensor:
     if is_in_place(call.name):
         check_in_place(left, right, shape)
     warn_of_outer(call, left, right)
+    if warn_of_partial_batch(call, left, right):
+        # What was said once is not said again of the result: it has as many rows as the batch.
+        shape = Shape(tuple(b if isinstance(a, int) and not isinstance(b, int) and a != 1 else a if b == 1 else b if a == 1 else a
+                            for a, b in zip(left.shape.dims, right.shape.dims, strict=True)))  # fmt: skip
     main = left if left.shape.rank != 0 or right.shape.rank == 0 else right
     return main.with_shape(
         shape,
         dtype=_dtype(left, right),
         framework=framework_of_result(call, left, right),
+        # The result follows the memory of either operand.
+        contiguous=True if left.contiguous and right.contiguous else None,
         new_axes=_aligned_new_axes(left, shape) | _aligned_new_axes(right, shape),
     )
 
@@ -184,16 +197,19 @@ def as_bools(tensor: Tensor) -> Tensor:
 # -- operators --------------------------------------------------------------------------------------------------------
 
 LIBRARIES = "torch numpy tf keras jax"
-_OPERATORS = "add sub mul truediv floordiv mod pow and or xor lshift rshift"
+_OPERATORS = "add sub mul truediv floordiv mod pow and or xor"
 
 
-@shape_rule(*(f"{library}.__{name}__" for library in LIBRARIES.split() for name in _OPERATORS.split()))
+@shape_rule(
+    *(f"{library}.__{name}__" for library in LIBRARIES.split() for name in _OPERATORS.split()),
+    *(f"{library}.__{name}__" for library in ("torch", "numpy", "jax") for name in ("lshift", "rshift")),
+)
 def operator(call: Call, left: Tensor, right: Tensor) -> Tensor:
     """`a + b` and its kind."""
     return _with_content(call, broadcast(call, left, right), left, right)
 
 
-@shape_rule(*(f"{library}.__i{name}__" for library in ("torch", "numpy") for name in _OPERATORS.split()))
+@shape_rule(*(f"{library}.__i{name}__" for library in ("torch", "numpy") for name in f"{_OPERATORS} lshift rshift".split()))
 def operator_in_place(call: Call, left: Value, right: Tensor) -> Tensor:
     """`a += b`: a tensor of PyTorch and an array of NumPy keep their shape.
 
@@ -223,7 +239,13 @@ def _combined(name: str, left: Value, right: Value) -> Value:
         parts = [_combined(name, a, b) for a, b in zip(left, right, strict=False)]
         return tuple(parts) if len(left) == len(right) and None not in parts else None
     if isinstance(left, tuple) or isinstance(right, tuple):
-        pairs = [(a, right) for a in left] if isinstance(left, tuple) else [(left, b) for b in right] if isinstance(right, tuple) else []
+        pairs = (
+            [(a, right) for a in left]
+            if isinstance(left, tuple)
+            else [(left, b) for b in right]
+            if isinstance(right, tuple)
+            else []
+        )
         parts = [_combined(name, a, b) for a, b in pairs]
         return None if None in parts else tuple(parts)
     if not isinstance(left, int | Polynomial) or not isinstance(right, int | Polynomial):
@@ -253,9 +275,9 @@ def equality(call: Call, left: Tensor, right: Tensor) -> Value:
 
 _TORCH_COMPARISONS = "eq ne lt le gt ge not_equal less less_equal greater greater_equal logical_and logical_or logical_xor isclose"
 _TORCH_ARITHMETIC = (
-    "add sub subtract mul multiply div divide true_divide floor_divide pow remainder fmod maximum minimum fmax fmin atan2 arctan2 "
-    "hypot logaddexp logaddexp2 xlogy bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift copysign nextafter "
-    "heaviside gcd lcm float_power"
+    "add sub subtract mul multiply div divide true_divide floor_divide pow remainder fmod maximum minimum fmax fmin atan2 "
+    "arctan2 hypot logaddexp logaddexp2 xlogy bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift "
+    "copysign nextafter heaviside gcd lcm float_power"
 )
 
 
@@ -272,15 +294,16 @@ def torch_rsub(call: Call, input: Tensor, other: Tensor, *, alpha: Value = 1) ->
     return broadcast(call, other, input)
 
 
-_COMPARISONS = frozenset("equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor isclose".split())
+_COMPARISONS = words("equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor isclose")
 _NUMPY_BINARY = (
     "add subtract multiply divide true_divide floor_divide power float_power mod remainder fmod maximum minimum fmax fmin "
-    "arctan2 hypot logaddexp logaddexp2 copysign nextafter heaviside gcd lcm bitwise_and bitwise_or bitwise_xor left_shift right_shift "
-    "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor isclose"
+    "arctan2 hypot logaddexp logaddexp2 copysign nextafter heaviside gcd lcm bitwise_and bitwise_or bitwise_xor left_shift "
+    "right_shift equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor isclose"
 )
 _KERAS_BINARY = (
-    "add subtract multiply divide true_divide floor_divide power mod maximum minimum arctan2 logaddexp bitwise_and bitwise_or "
-    "bitwise_xor equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor isclose divide_no_nan"
+    "add subtract multiply divide true_divide floor_divide power mod maximum minimum arctan2 logaddexp bitwise_and "
+    "bitwise_or bitwise_xor equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor "
+    "isclose divide_no_nan"
 )
 
 
@@ -291,12 +314,16 @@ def numpy_binary(call: Call, x1: Tensor, x2: Tensor, *options: Value, **keywords
     return as_bools(result) if short_name(call.name) in _COMPARISONS else result
 
 
-_TF_BINARY = "add subtract multiply divide pow maximum minimum equal not_equal less less_equal greater greater_equal logical_and logical_or"
+_TF_BINARY = (
+    "add subtract multiply divide pow maximum minimum equal not_equal less less_equal greater greater_equal logical_and logical_or"
+)
 
 
 @shape_rule(
     *spelled("tf tf.math", _TF_BINARY),
-    *spelled("tf.math", "atan2 divide_no_nan floordiv floormod logical_xor mod multiply_no_nan squared_difference truediv xdivy xlogy"),
+    *spelled(
+        "tf.math", "atan2 divide_no_nan floordiv floormod logical_xor mod multiply_no_nan squared_difference truediv xdivy xlogy"
+    ),
     *spelled("tf", "atan2 squared_difference truediv"),
     *spelled("tf", "mod floordiv floor_div div div_no_nan logical_xor realdiv"),
 )

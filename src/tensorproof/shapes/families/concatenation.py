@@ -32,14 +32,20 @@ def parts_of(call: Call, values: Value) -> list[Tensor] | None:
     return [as_tensor(item, call.framework) for item in items]
 
 
-def _unknown_parts(call: Call, values: Value, *, new_axis: bool) -> Tensor:
-    """A list that was not counted: what its element says, with an unknown size along the axis."""
+def _uncounted_parts(call: Call, values: Value, axis: int, *, new_axis: bool) -> Tensor:
+    """A list that was not counted: the sizes of its element, which all parts share, but for the one along the axis."""
     element = values.element if isinstance(values, ListValue) else None
     if not isinstance(element, Tensor):
         return Tensor(ANY_SHAPE, framework=call.framework, contiguous=None)
     shape = element.shape
-    rank = None if shape.rank is None else shape.rank + (1 if new_axis else 0)
-    return element.with_shape(ANY_SHAPE if rank is None else Shape(tuple(unknown(0) for _ in range(rank))))
+    if shape.rank is None:
+        return element.with_shape(ANY_SHAPE)
+    position = checked_axis(element, axis, extra=1 if new_axis else 0)
+    assert position is not None
+    count = as_size(values.length) if new_axis and isinstance(values, ListValue) else None
+    along = unknown(0) if count is None else count
+    rest = shape.dims[position if new_axis else position + 1 :]
+    return element.with_shape(Shape((*shape.dims[:position], along, *rest)), contiguous=None)
 
 
 def concatenated(call: Call, tensors: Sequence[Tensor], axis: int) -> Tensor:
@@ -48,7 +54,11 @@ def concatenated(call: Call, tensors: Sequence[Tensor], axis: int) -> Tensor:
         raise Mismatch(JOIN_MISMATCH, "there is nothing to join: the list of arrays is empty")
     if call.framework == "torch":
         # A vector without elements is skipped, whatever the others are.
-        kept = [tensor for tensor in tensors if tensor.shape.dims != (0,)] if all(t.shape.rank is not None for t in tensors) else tensors
+        kept = (
+            [tensor for tensor in tensors if tensor.shape.dims != (0,)]
+            if all(t.shape.rank is not None for t in tensors)
+            else tensors
+        )
         tensors = kept or tensors
     first = tensors[0]
     ranks = {tensor.shape.rank for tensor in tensors}
@@ -144,12 +154,12 @@ def _differ(left: Shape, right: Shape) -> bool:
 
 def _cat(call: Call, values: Value, axis: int) -> Tensor:
     parts = parts_of(call, values)
-    return _unknown_parts(call, values, new_axis=False) if parts is None else concatenated(call, parts, axis)
+    return _uncounted_parts(call, values, axis, new_axis=False) if parts is None else concatenated(call, parts, axis)
 
 
 def _stack(call: Call, values: Value, axis: int) -> Tensor:
     parts = parts_of(call, values)
-    return _unknown_parts(call, values, new_axis=True) if parts is None else stacked(call, parts, axis)
+    return _uncounted_parts(call, values, axis, new_axis=True) if parts is None else stacked(call, parts, axis)
 
 
 @shape_rule("torch.cat", "torch.concat", "torch.concatenate")
@@ -215,7 +225,7 @@ def tf_concat(call: Call, values: Value, axis: Value = None, name: Value = "conc
     parts = parts_of(call, values)
     if parts is not None and len(parts) == 1 and not call.is_tf1:
         return parts[0]
-    return _unknown_parts(call, values, new_axis=False) if parts is None else concatenated(call, parts, position)
+    return _uncounted_parts(call, values, position, new_axis=False) if parts is None else concatenated(call, parts, position)
 
 
 def _fixed(axis: Value) -> int:
@@ -225,7 +235,7 @@ def _fixed(axis: Value) -> int:
     return size
 
 
-@shape_rule("tf.stack", "tf.pack")
+@shape_rule("tf.stack")
 def tf_stack(call: Call, values: Value, axis: int = 0, name: Value = "stack") -> Tensor:
     """`tf.stack`; of numbers it is the vector of them."""
     result = _stack(call, values, axis)
@@ -256,6 +266,7 @@ def _stacked_as(call: Call, values: Value, prepared: Callable[[Tensor], Tensor],
 
 
 def at_least_1d(tensor: Tensor) -> Tensor:
+    """A scalar becomes a vector."""
     return unsqueezed(tensor, (0,)) if tensor.shape.rank == 0 else tensor
 
 
@@ -308,7 +319,7 @@ def torch_vstack(call: Call, tensors: Value, *, out: Value = None) -> Tensor:
     return _stacked_as(call, tensors, at_least_2d, 0)
 
 
-@shape_rule("numpy.vstack", "numpy.row_stack", "jax.numpy.vstack")
+@shape_rule("numpy.vstack", "jax.numpy.vstack")
 def vstack(call: Call, tup: Value, *, dtype: Value = None, casting: Value = None) -> Tensor:
     """Rows on top of each other."""
     return _stacked_as(call, tup, at_least_2d, 0)

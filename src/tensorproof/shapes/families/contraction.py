@@ -68,9 +68,7 @@ def _check(left: Tensor, right: Tensor, first: Sequence[int], second: Sequence[i
     for a, b in zip(first, second, strict=True):
         sizes = (left.shape.dims[a], right.shape.dims[b])
         if same(*sizes) is False and not (stretches and 1 in sizes):
-            message = (
-                f"a product of {left.shape} and {right.shape} over axis {a} and axis {b}: {sizes[0]} elements meet {sizes[1]}"
-            )
+            message = f"a product of {left.shape} and {right.shape} over axis {a} and axis {b}: {sizes[0]} elements meet {sizes[1]}"
             raise Mismatch(MATMUL_MISMATCH, message, tensors=(left, right))
 
 
@@ -100,7 +98,13 @@ def tf_tensordot(call: Call, a: Tensor, b: Tensor, axes: Value, name: Value = No
 
 @shape_rule("jax.lax.dot_general")
 def lax_dot_general(
-    call: Call, lhs: Tensor, rhs: Tensor, dimension_numbers: Value, precision: Value = None, preferred_element_type: Value = None, **options: Value
+    call: Call,
+    lhs: Tensor,
+    rhs: Tensor,
+    dimension_numbers: Value,
+    precision: Value = None,
+    preferred_element_type: Value = None,
+    **options: Value,
 ) -> Tensor:
     """`((contracted, contracted), (batch, batch))`: batch axes come first."""
     parts = dimension_numbers.items if isinstance(dimension_numbers, ListValue) else dimension_numbers

@@ -8,7 +8,7 @@ from tensorproof.rules.shapes.not_broadcastable import NOT_BROADCASTABLE
 from tensorproof.rules.shapes.reshape_count import RESHAPE_COUNT
 from tensorproof.rules.shapes.wrong_rank import WRONG_RANK
 from tensorproof.shapes.families.axis_numbers import resolved_axis
-from tensorproof.shapes.families.broadcasting import broadcast_dims, framework_of_result
+from tensorproof.shapes.families.broadcasting import FLOAT_OF, broadcast_dims, framework_of_result
 from tensorproof.shapes.families.names import short_name, spelled
 from tensorproof.shapes.families.number_types import dtype_name, recast
 from tensorproof.shapes.rule_table import Call, Mismatch, NotKnown, Sizes, as_sizes, as_tensor, coerced, shape_rule
@@ -68,7 +68,7 @@ def torch_like(input: Tensor, *options: Value, dtype: Value = None, **keywords: 
 @shape_rule(*spelled("numpy jax.numpy", "zeros ones empty"))
 def numpy_filled(call: Call, shape: Sizes, dtype: Value = None, *options: Value, **keywords: Value) -> Tensor:
     """Filled with one number."""
-    return Tensor(Shape(shape), dtype_name(dtype, "f64" if call.framework == "numpy" else "f32"), call.framework)
+    return Tensor(Shape(shape), dtype_name(dtype, FLOAT_OF[call.framework]), call.framework)
 
 
 @shape_rule(*spelled("keras.ops", "zeros ones empty"), *spelled("tf", "zeros ones"))
@@ -81,14 +81,17 @@ def keras_filled(call: Call, shape: Sizes, dtype: Value = None, name: Value = No
 def numpy_full(call: Call, shape: Sizes, fill_value: Tensor, dtype: Value = None, *options: Value, **keywords: Value) -> Tensor:
     """Filled with a number, or with an array that is stretched."""
     result = Tensor(Shape(shape), dtype_name(dtype, fill_value.dtype), call.framework)
-    check_stretchable(fill_value, result.shape)
+    check_stretchable(fill_value, result.shape, drops_ones=call.framework == "numpy")
     return result
 
 
-def check_stretchable(tensor: Tensor, target: Shape) -> None:
-    """An array can be stretched to a shape, which does not grow itself."""
-    common = broadcast_dims(tensor.shape, target)
-    if common is None or (tensor.shape.rank is not None and tensor.shape.rank > len(target.dims)) or same_shape(common, target) is False:
+def check_stretchable(tensor: Tensor, target: Shape, *, drops_ones: bool = False) -> None:
+    """An array can be stretched to a shape, which does not grow itself. Some functions drop leading axes of size 1."""
+    shape = tensor.shape
+    while drops_ones and shape.rank is not None and shape.rank > len(target.dims) and shape.dims[0] == 1:
+        shape = Shape(shape.dims[1:])
+    common = broadcast_dims(shape, target)
+    if common is None or (shape.rank is not None and shape.rank > len(target.dims)) or same_shape(common, target) is False:
         message = f"{tensor.shape} cannot be stretched to {target}"
         raise Mismatch(NOT_BROADCASTABLE, message, result=Tensor(target, tensor.dtype, tensor.framework), tensors=(tensor,))
 
@@ -115,7 +118,7 @@ def numpy_full_like(
     """Of the shape of another array, filled with a number or an array that is stretched."""
     sizes = a.shape if shape is None else Shape(as_sizes(shape))
     if sizes.rank is not None:
-        check_stretchable(fill_value, sizes)
+        check_stretchable(fill_value, sizes, drops_ones=call.framework == "numpy")
     return a.with_shape(sizes, dtype=dtype_name(dtype, a.dtype), framework=framework_of_result(call, a))
 
 
@@ -141,7 +144,7 @@ def range_length(start: Value, stop: Value, step: Value) -> Size:
 def _arange(call: Call, start: Value, end: Value, step: Value, dtype: Value) -> Tensor:
     first, last = (0, start) if end is None else (start, end)
     floats = any(isinstance(value, float) for value in (first, last, step))
-    default = ("f64" if call.framework == "numpy" else "f32") if floats else "i32" if call.framework in ("tf", "jax", "keras") else "i64"
+    default = (FLOAT_OF[call.framework]) if floats else "i32" if call.framework in ("tf", "jax", "keras") else "i64"
     length = range_length(first, last, 1 if step is None else step)
     content = tuple(range(length)) if isinstance(length, int) and length <= 16 and first == 0 and step in (1, None) else None
     return Tensor(Shape((length,)), dtype_name(dtype, default), call.framework, content=content)
@@ -154,7 +157,9 @@ def torch_arange(call: Call, start: Value, end: Value = None, step: Value = 1, *
 
 
 @shape_rule(*spelled("numpy jax.numpy", "arange"))
-def numpy_arange(call: Call, start: Value = 0, stop: Value = None, step: Value = None, dtype: Value = None, **options: Value) -> Tensor:
+def numpy_arange(
+    call: Call, start: Value = 0, stop: Value = None, step: Value = None, dtype: Value = None, **options: Value
+) -> Tensor:
     """Numbers in steps."""
     return _arange(call, start, stop, step, dtype)
 
@@ -179,14 +184,21 @@ def torch_linspace(start: Value, end: Value, steps: Size, base: Value = 10.0, *,
 
 @shape_rule(*spelled("numpy jax.numpy", "linspace logspace geomspace"), *spelled("keras.ops", "linspace logspace"))
 def numpy_linspace(
-    call: Call, start: Tensor, stop: Tensor, num: Size = 50, *options: Value, retstep: bool = False, dtype: Value = None, axis: int = 0,
+    call: Call,
+    start: Tensor,
+    stop: Tensor,
+    num: Size = 50,
+    *options: Value,
+    retstep: bool = False,
+    dtype: Value = None,
+    axis: int = 0,
     **keywords: Value,
-) -> Value:  # fmt: skip
+) -> Value:
     """Evenly spaced numbers; between arrays along a new axis."""
     ends = broadcast_dims(start.shape, stop.shape)
     if ends is None:
         raise Mismatch(NOT_BROADCASTABLE, f"{start.shape} and {stop.shape} cannot be broadcast together", tensors=(start, stop))
-    kind = dtype_name(dtype, "f64" if call.framework == "numpy" else "f32")
+    kind = dtype_name(dtype, FLOAT_OF[call.framework])
     if ends.rank is None or (axis != 0 and ends.rank > 0):
         return Tensor(dtype=kind, framework=call.framework)
     result = Tensor(ends.preceded(num), kind, call.framework)
@@ -203,13 +215,17 @@ def tf_linspace(call: Call, start: Tensor, stop: Tensor, num: Size, name: Value 
 def eye(call: Call, n: Size, m: Size | None = None, *options: Value, dtype: Value = None, **keywords: Value) -> Tensor:
     """A matrix with ones on a diagonal."""
     columns = as_size(keywords.get("M", m))
-    return Tensor(Shape((n, n if columns is None else columns)), dtype_name(dtype, "f64" if call.framework == "numpy" else "f32"), call.framework)
+    return Tensor(
+        Shape((n, n if columns is None else columns)),
+        dtype_name(dtype, FLOAT_OF[call.framework]),
+        call.framework,
+    )
 
 
 @shape_rule(*spelled("numpy jax.numpy keras.ops", "identity"))
 def identity(call: Call, n: Size, dtype: Value = None) -> Tensor:
     """A square matrix with ones on its diagonal."""
-    return Tensor(Shape((n, n)), dtype_name(dtype, "f64" if call.framework == "numpy" else "f32"), call.framework)
+    return Tensor(Shape((n, n)), dtype_name(dtype, FLOAT_OF[call.framework]), call.framework)
 
 
 @shape_rule("tf.eye", "tf.linalg.eye")
@@ -224,7 +240,7 @@ def tf_eye(
 @shape_rule(*spelled("numpy jax.numpy", "hanning hamming blackman bartlett kaiser"))
 def numpy_window(call: Call, M: Size, beta: Value = None) -> Tensor:
     """Windows of signal processing."""
-    return Tensor(Shape((M,)), "f64" if call.framework == "numpy" else "f32", call.framework)
+    return Tensor(Shape((M,)), FLOAT_OF[call.framework], call.framework)
 
 
 @shape_rule(*spelled("torch", "hann_window hamming_window blackman_window bartlett_window kaiser_window"))
@@ -278,7 +294,9 @@ def convert_to_tensor(call: Call, value: Tensor, dtype: Value = None, *options: 
 
 
 @shape_rule("tf.constant")
-def tf_constant(call: Call, value: Tensor, dtype: Value = None, shape: Sizes | None = None, name: Value = None, **options: Value) -> Tensor:
+def tf_constant(
+    call: Call, value: Tensor, dtype: Value = None, shape: Sizes | None = None, name: Value = None, **options: Value
+) -> Tensor:
     """From nested lists, under a shape if one is given: one number fills it. TensorFlow 1 repeats the last number."""
     kind = dtype_name(dtype, value.dtype)
     if shape is None:
@@ -337,7 +355,9 @@ def torch_meshgrid(call: Call, *tensors: Value, indexing: Value = "ij") -> Value
 
 
 @shape_rule(*spelled("numpy jax.numpy tf keras.ops", "meshgrid"))
-def numpy_meshgrid(call: Call, *xi: Value, indexing: Value = "xy", copy: Value = True, sparse: bool = False, name: Value = None) -> Value:
+def numpy_meshgrid(
+    call: Call, *xi: Value, indexing: Value = "xy", copy: Value = True, sparse: bool = False, name: Value = None
+) -> Value:
     """All combinations of vectors."""
     if sparse:
         return UNKNOWN
@@ -358,7 +378,9 @@ def one_hot(call: Call, indices: Tensor, classes: Value, axis: int = -1) -> Tens
         position = resolved_axis(call, grown, axis)
         if shape.rank is None:
             return Tensor(dtype="f32", framework=call.framework)
-        return Tensor(Shape((*shape.dims[:position], count, *shape.dims[position:])), "f32", call.framework, history=indices.history)
+        return Tensor(
+            Shape((*shape.dims[:position], count, *shape.dims[position:])), "f32", call.framework, history=indices.history
+        )
     return Tensor(shape.extended(count), "i64" if call.framework == "torch" else "f32", call.framework, history=indices.history)
 
 
@@ -370,9 +392,15 @@ def torch_one_hot(call: Call, tensor: Tensor, num_classes: Value = -1) -> Tensor
 
 @shape_rule("tf.one_hot")
 def tf_one_hot(
-    call: Call, indices: Tensor, depth: Value, on_value: Value = None, off_value: Value = None, axis: Value = None, dtype: Value = None,
+    call: Call,
+    indices: Tensor,
+    depth: Value,
+    on_value: Value = None,
+    off_value: Value = None,
+    axis: Value = None,
+    dtype: Value = None,
     name: Value = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A vector of classes per index."""
     position = coerced(axis, "int | None", "tf")
     return one_hot(call, indices, depth, position if isinstance(position, int) else -1)

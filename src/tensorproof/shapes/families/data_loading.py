@@ -33,6 +33,9 @@ from tensorproof.shapes.values import (
 Arguments = tuple[Value, ...]
 Options = Mapping[str, Value]
 
+#: First batches of no more samples than this are collated as they are.
+MOST_FIRST_SAMPLES = 8
+
 
 # -- samples and batches ----------------------------------------------------------------------------------------------
 
@@ -247,7 +250,18 @@ class DataLoader:
             return sample
         if self.collate_fn is None:
             return _collated_any(sample, rows)
+        first = self._first_samples(call, rows)
+        if first is not None:
+            call.run.call_at(call.place, self.collate_fn, (ListValue(first),))
         return call.run.call_at(call.place, self.collate_fn, (ListValue(None, sample, rows),))
+
+    def _first_samples(self, call: Call, rows: Size) -> Arguments | None:
+        """The samples of the first batch, where they are a few of the program's own in a fixed order: they may differ in size."""
+        method = calls.own_method(self.dataset, "__getitem__")
+        fixed = self.shuffle in (None, False) and self.sampler is None and self.batch_sampler is None
+        if method is None or not fixed or not isinstance(rows, int) or rows > MOST_FIRST_SAMPLES:
+            return None
+        return tuple(call.run.call_at(call.place, method, (position,)) for position in range(rows))
 
     def __len__(self, call: Call) -> Value:
         length, size = length_of(call, self.dataset), as_size(self.batch_size)

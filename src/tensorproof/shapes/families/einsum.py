@@ -36,8 +36,9 @@ class Term:
 class Equation:
     """The sizes of all letters, gathered operand by operand."""
 
-    def __init__(self, text: str, *, stretches: bool) -> None:
+    def __init__(self, text: str, operands: Sequence[Tensor], *, stretches: bool) -> None:
         self.text = text
+        self.operands = tuple(operands)
         inputs, arrow, output = text.replace(" ", "").partition("->")
         self.inputs = [Term.of(part) for part in inputs.split(",")]
         self.output = Term.of(output) if arrow else None
@@ -58,17 +59,17 @@ class Equation:
         count = len(term.letters)
         if shape.rank is not None and (shape.rank < count or (term.back is None and shape.rank != count)):
             shown = term.front if term.back is None else f"{term.front}...{term.back}"
-            raise self.mismatch(f"'{shown}' names {count} axes, but its operand {shape} has {shape.rank}", operand)
+            raise self.mismatch(f"'{shown}' names {count} axes, but its operand {shape} has {shape.rank}")
         for position, letter in enumerate(term.front):
-            self._bind(letter, self._size(shape, position, count if term.back is None else None), operand)
+            self._bind(letter, self._size(shape, position, count if term.back is None else None))
         back = term.back or ""
         for position, letter in enumerate(back):
-            self._bind(letter, shape[position - len(back)] if shape.least_rank else unknown(), operand)
+            self._bind(letter, shape[position - len(back)] if shape.least_rank else unknown())
         if term.back is not None:
             middle = Shape(shape.dims[len(term.front) : shape.rank - len(back)]) if shape.rank is not None else ANY_SHAPE
             common = broadcast_dims(self.rest, middle)
             if common is None:
-                raise self.mismatch(f"the axes of '...' are {self.rest} and {middle}, which do not fit together", operand)
+                raise self.mismatch(f"the axes of '...' are {self.rest} and {middle}, which do not fit together")
             self.rest = common
 
     def _size(self, shape: Shape, position: int, rank: int | None) -> Size:
@@ -77,22 +78,24 @@ class Equation:
             return shape.tail[position - rank]
         return shape[position]
 
-    def _bind(self, letter: str, size: Size, operand: Tensor) -> None:
+    def _bind(self, letter: str, size: Size) -> None:
         known = self.sizes.get(letter)
         if known is None or is_unknown(known):
             self.sizes[letter] = size
             return
         if same(known, size) is False and not (self.stretches and 1 in (known, size)):
-            raise self.mismatch(f"'{letter}' is {known} and {size}", operand)
+            raise self.mismatch(f"'{letter}' is {known} and {size}")
         self.sizes[letter] = (stretched(known, size) or known) if self.stretches else known if isinstance(known, int) else size
 
-    def mismatch(self, reason: str, *operands: Tensor) -> Mismatch:
-        return Mismatch(EINSUM_MISMATCH, f"einsum '{self.text}': {reason}", result=self.best(), tensors=operands)
+    def mismatch(self, reason: str) -> Mismatch:
+        return Mismatch(EINSUM_MISMATCH, f"einsum '{self.text}': {reason}", result=self.best(), tensors=self.operands)
 
     def best(self) -> Tensor:
         """What the result may be where an operand does not fit: its letters, those without a size unknown."""
         term = self.output if self.output is not None else self.implicit_output()
-        return Tensor(ANY_SHAPE if term.back is not None else Shape(tuple(self.sizes.get(letter, unknown()) for letter in term.front)))
+        return Tensor(
+            ANY_SHAPE if term.back is not None else Shape(tuple(self.sizes.get(letter, unknown()) for letter in term.front))
+        )
 
     def result(self) -> Shape:
         term = self.output if self.output is not None else self.implicit_output()
@@ -111,35 +114,37 @@ def einsum(call: Call, equation: str, operands: Sequence[Value], *, stretches: b
             raise NotKnown
         operands = found
     tensors = [as_tensor(operand, call.framework) for operand in operands]
-    sums = Equation(equation, stretches=stretches)
+    sums = Equation(equation, tensors, stretches=stretches)
     if len(tensors) != len(sums.inputs):
-        raise sums.mismatch(f"{len(sums.inputs)} terms for {len(tensors)} operands", *tensors)
+        raise sums.mismatch(f"{len(sums.inputs)} terms for {len(tensors)} operands")
     if sums.output is not None:
-        _check_output(sums, tensors)
+        _check_output(sums)
+    elif call.framework == "tf" and any(term.back is not None for term in sums.inputs):
+        raise NotKnown
     dtype = tensors[0].dtype
     for term, tensor in zip(sums.inputs, tensors, strict=True):
         sums.take(term, tensor)
         dtype = wider(dtype, tensor.dtype)
-    _check_rest(call, sums, tensors)
+    _check_rest(call, sums)
     return tensors[0].with_shape(sums.result(), dtype=dtype)
 
 
-def _check_output(sums: Equation, tensors: Sequence[Tensor]) -> None:
+def _check_output(sums: Equation) -> None:
     assert sums.output is not None
     named = sums.output.letters
     everything = {letter for term in sums.inputs for letter in term.letters}
     for letter in named:
         if letter not in everything:
-            raise sums.mismatch(f"the result names '{letter}', which no operand has", *tensors)
+            raise sums.mismatch(f"the result names '{letter}', which no operand has")
         if named.count(letter) > 1:
-            raise sums.mismatch(f"the result names '{letter}' twice", *tensors)
+            raise sums.mismatch(f"the result names '{letter}' twice")
 
 
-def _check_rest(call: Call, sums: Equation, tensors: Sequence[Tensor]) -> None:
+def _check_rest(call: Call, sums: Equation) -> None:
     """NumPy and JAX refuse to sum up the axes of an ellipsis that the result does not name; the others do it, or say nothing."""
     dropped = sums.output is not None and sums.output.back is None and bool(sums.rest.head)
     if dropped and call.framework in ("numpy", "jax"):
-        raise sums.mismatch("'...' stands for axes that the result does not name", *tensors)
+        raise sums.mismatch("'...' stands for axes that the result does not name")
     if dropped and call.framework != "torch":
         raise NotKnown
 

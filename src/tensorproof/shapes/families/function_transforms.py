@@ -51,7 +51,9 @@ def torch_checkpoint(
 
 
 @shape_rule("torch.func.functional_call", "torch.nn.utils.stateless.functional_call")
-def functional_call(call: Call, module: Value, parameters_and_buffers: Value, args: Value = None, kwargs: Value = None, **options: Value) -> Value:
+def functional_call(
+    call: Call, module: Value, parameters_and_buffers: Value, args: Value = None, kwargs: Value = None, **options: Value
+) -> Value:
     """A model with other weights of the same shapes."""
     given = args if isinstance(args, tuple) else () if args is None else (args,)
     named = kwargs.entries if isinstance(kwargs, DictValue) else {}
@@ -223,7 +225,9 @@ def without_axis(tensor: Tensor, axis: int) -> Tensor:
     if not -shape.rank <= axis < shape.rank:
         raise NotKnown
     position = axis % shape.rank
-    return tensor.with_shape(Shape(shape.dims[:position] + shape.dims[position + 1 :]), contiguous=tensor.contiguous if position == 0 else None)
+    return tensor.with_shape(
+        Shape(shape.dims[:position] + shape.dims[position + 1 :]), contiguous=tensor.contiguous if position == 0 else None
+    )
 
 
 def with_axis(tensor: Tensor, axis: int, size: Size) -> Tensor:
@@ -232,7 +236,9 @@ def with_axis(tensor: Tensor, axis: int, size: Size) -> Tensor:
     if shape.rank is None:
         return tensor.with_shape(shape.preceded(size) if axis == 0 else ANY_SHAPE)
     position = axis if axis >= 0 else axis + shape.rank + 1
-    return tensor.with_shape(Shape((*shape.dims[:position], size, *shape.dims[position:])), contiguous=True if position == 0 else None)
+    return tensor.with_shape(
+        Shape((*shape.dims[:position], size, *shape.dims[position:])), contiguous=True if position == 0 else None
+    )
 
 
 @native_class("jax.vmap", "jax.pmap")
@@ -343,7 +349,14 @@ class Vectorized:
 # -- trees ------------------------------------------------------------------------------------------------------------
 
 
-@shape_rule("jax.tree_util.tree_map", "jax.tree.map", "jax.tree_map", "jax.tree_util.tree_multimap", "keras.tree.map_structure", "tf.nest.map_structure")
+@shape_rule(
+    "jax.tree_util.tree_map",
+    "jax.tree.map",
+    "jax.tree_map",
+    "jax.tree_util.tree_multimap",
+    "keras.tree.map_structure",
+    "tf.nest.map_structure",
+)
 def tree_map(call: Call, f: Value, tree: Value, *rest: Value, is_leaf: Value = None, **options: Value) -> Value:
     """The function of every leaf."""
     if is_leaf is not None:

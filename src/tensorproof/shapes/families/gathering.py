@@ -51,9 +51,7 @@ def _same_rank(tensor: Tensor, indices: Tensor, result: Value = None) -> bool:
         return False
     if tensor.shape.rank != indices.shape.rank:
         hint = "; unsqueeze the index" if indices.shape.rank == tensor.shape.rank - 1 else ""
-        raise _refuse(
-            f"the index {indices.shape} has to have as many axes as {tensor.shape}{hint}", tensor, indices, result=result
-        )
+        raise _refuse(f"the index {indices.shape} has to have as many axes as {tensor.shape}{hint}", tensor, indices, result=result)
     return True
 
 
@@ -180,7 +178,15 @@ def torch_masked_select(input: Tensor, mask: Tensor, *, out: Value = None) -> Te
 
 
 @shape_rule("torch.searchsorted")
-def torch_searchsorted(sorted_sequence: Tensor, input: Tensor, *, out_int32: Value = False, right: Value = False, side: Value = None, sorter: Value = None) -> Tensor:  # fmt: skip
+def torch_searchsorted(
+    sorted_sequence: Tensor,
+    input: Tensor,
+    *,
+    out_int32: Value = False,
+    right: Value = False,
+    side: Value = None,
+    sorter: Value = None,
+) -> Tensor:
     """Positions in a sorted vector, or row by row."""
     shape, other = sorted_sequence.shape, input.shape
     if shape.rank is not None and other.rank is not None and shape.rank != 1:
@@ -282,8 +288,9 @@ def insert(arr: Tensor, obj: Value, values: Tensor, axis: int | None = None) -> 
     """With further slices; how many follows from the values only for vectors."""
     if axis is None:
         elements, added = arr.shape.elements, values.shape.elements
-        known = elements is not None and added is not None and as_size(obj) is not None
-        return arr.with_shape(Shape((elements + added if known else unknown(0),)))
+        if elements is None or added is None or as_size(obj) is None:
+            return arr.with_shape(Shape((unknown(0),)))
+        return arr.with_shape(Shape((elements + added,)))
     place = checked_axis(arr, axis)
     if place is None:
         return arr.with_shape(ANY_SHAPE)
@@ -295,7 +302,16 @@ def insert(arr: Tensor, obj: Value, values: Tensor, axis: int | None = None) -> 
 
 
 @shape_rule("tf.gather")
-def tf_gather(call: Call, params: Tensor, indices: Tensor, *rest: Value, validate_indices: Value = None, axis: Value = None, batch_dims: int = 0, name: Value = None) -> Tensor:  # fmt: skip
+def tf_gather(
+    call: Call,
+    params: Tensor,
+    indices: Tensor,
+    *rest: Value,
+    validate_indices: Value = None,
+    axis: Value = None,
+    batch_dims: int = 0,
+    name: Value = None,
+) -> Tensor:
     """Slices along an axis; with `batch_dims` for each entry of the leading axes."""
     position = axis
     if len(rest) > 1 and axis is None:
@@ -336,21 +352,27 @@ def tf_embedding_lookup(params: Value, ids: Tensor, *options: Value, **named: Va
 
 
 @shape_rule("tf.gather_nd")
-def tf_gather_nd(params: Tensor, indices: Tensor, batch_dims: int = 0, name: Value = None, bad_indices_policy: Value = "") -> Tensor:
+def tf_gather_nd(
+    params: Tensor, indices: Tensor, batch_dims: int = 0, name: Value = None, bad_indices_policy: Value = ""
+) -> Tensor:
     """Elements or slices whose coordinates lie along the last axis of the indices."""
     shape, index = params.shape, indices.shape
     if index.rank == 0:
         raise _refuse("gather_nd needs indices with at least one axis", params, indices)
-    if shape.rank is None or index.rank is None or not isinstance(index[-1], int):
+    depth = None if index.rank is None else index[-1]
+    if shape.rank is None or index.rank is None or not isinstance(depth, int):
         return params.with_shape(ANY_SHAPE)
-    depth = index[-1]
     if batch_dims:
         if batch_dims >= index.rank or batch_dims > shape.rank:
             raise NotKnown
         if any(same(a, b) is False for a, b in zip(shape.dims[:batch_dims], index.dims[:batch_dims], strict=True)):
             raise _refuse(f"the first {batch_dims} axes of {shape} and {index} differ", params, indices)
     if depth + batch_dims > shape.rank:
-        raise _refuse(f"the indices {index} have {depth} coordinates, but {shape} has {shape.rank - batch_dims} axes for them", params, indices)
+        raise _refuse(
+            f"the indices {index} have {depth} coordinates, but {shape} has {shape.rank - batch_dims} axes for them",
+            params,
+            indices,
+        )
     return params.with_shape(Shape((*index.dims[:-1], *shape.dims[depth + batch_dims :])))
 
 
@@ -371,7 +393,9 @@ def tf_boolean_mask(tensor: Tensor, mask: Tensor, axis: Value = None, name: Valu
 
 
 @shape_rule("tf.searchsorted")
-def tf_searchsorted(sorted_sequence: Tensor, values: Tensor, side: Value = "left", out_type: Value = None, name: Value = None) -> Tensor:
+def tf_searchsorted(
+    sorted_sequence: Tensor, values: Tensor, side: Value = "left", out_type: Value = None, name: Value = None
+) -> Tensor:
     """Positions in sorted rows."""
     shape, other = sorted_sequence.shape, values.shape
     if shape.rank is not None and other.rank is not None:

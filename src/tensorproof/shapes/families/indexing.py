@@ -11,7 +11,7 @@ from tensorproof.rules.shapes.store_mismatch import STORE_MISMATCH
 from tensorproof.shapes.families.broadcasting import broadcast_dims
 from tensorproof.shapes.rule_table import Call, Mismatch, NotKnown, as_tensor, shape_rule
 from tensorproof.shapes.shape import ANY_SHAPE, Shape
-from tensorproof.shapes.sizes import Size, bounds, largest, less, same, smallest, unknown
+from tensorproof.shapes.sizes import Size, bounds, is_unknown, largest, less, same, smallest, unknown
 from tensorproof.shapes.strides import restrided, strides_of
 from tensorproof.shapes.values import History, ListValue, Slice, Tensor, Unknown, Value, as_size
 
@@ -76,8 +76,8 @@ def _axes(count: int) -> str:
 
 def _content(content: tuple[Value, ...], index: Value) -> Value:
     if isinstance(index, Slice):
-        ends = [part if part is None else as_size(part) for part in (index.start, index.stop, index.step)]
-        return content[slice(*ends)] if all(part is None or isinstance(part, int) for part in ends) else None
+        stretch = index.constant
+        return None if stretch is None or stretch.step == 0 else content[stretch]
     position = None if isinstance(index, bool) or index is None else as_size(index)
     return content[position] if isinstance(position, int) and -len(content) <= position < len(content) else None
 
@@ -102,7 +102,7 @@ def _normal(part: Value, tensor: Tensor) -> Value:
 
 def _all_bools(part: tuple[Value, ...] | ListValue) -> bool:
     items = part if isinstance(part, tuple) else part.items
-    return bool(items) and items is not None and all(isinstance(item, bool) for item in items)
+    return bool(items) and all(isinstance(item, bool) for item in items)
 
 
 def _is_mask(part: Value) -> bool:
@@ -293,11 +293,11 @@ def slice_length(part: Slice, size: Size) -> Size:
 
 def _stretch(start: Size, stop: Size | None, size: Size) -> Size:
     """The length from a start to a stop (or to the end)."""
-    if stop is not None and bounds(start)[0] >= 0:
+    if stop is not None and (bounds(start)[0] >= 0 or is_unknown(start)):
         wanted = stop - start
         if isinstance(wanted, int) and wanted > 0:
             # `x[i : i + n]`: n elements, fewer at the end; the start is taken to lie inside.
-            return wanted if less(size, stop) is False else smallest([wanted, size - start])
+            return wanted if less(size, stop) is False or is_unknown(start) else smallest([wanted, size - start])
     begin = _end(start, size)
     end = size if stop is None else _end(stop, size)
     if begin is None or end is None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from tensorproof.shapes import applying
 from tensorproof.shapes.families.keras_layers import need_rank
-from tensorproof.shapes.families.keras_models import Model, declared_shape
-from tensorproof.shapes.families.modules import write
-from tensorproof.shapes.rule_table import RULES, Call, native_class, shape_rule
-from tensorproof.shapes.shape import Shape
+from tensorproof.shapes.families.keras_models import declared_shape, functional_fields
+from tensorproof.shapes.rule_table import CLASSES, RULES, Call, shape_rule
+from tensorproof.shapes.shape import ANY_SHAPE, Shape
 from tensorproof.shapes.sizes import Size, remainder, unknown
-from tensorproof.shapes.values import Tensor, Value
+from tensorproof.shapes.values import UNKNOWN, NativeObject, Tensor, Unknown, Value
 
 #: The channels of the features, and the size of image that a model with its classes takes.
 _FEATURES: dict[str, tuple[int, int]] = {
@@ -43,7 +42,8 @@ _FEATURES: dict[str, tuple[int, int]] = {
     "InceptionResNetV2": (1536, 299),
     "Xception": (2048, 299),
 }
-#: Models that halve an image five times, whatever its size; a multiple of 32 leaves no doubt about rounding.
+APPLICATIONS = tuple(f"keras.applications.{name}" for name in _FEATURES)
+#: Models that do not simply halve an image five times. Of the others a multiple of 32 leaves no doubt about rounding.
 _WITHOUT_PADDING = frozenset({"InceptionV3", "InceptionResNetV2", "Xception"})
 
 
@@ -59,6 +59,8 @@ def features(call: Call, images: Tensor, model: str, classes: Value, pooling: Va
     channels, _ = _FEATURES[model]
     input = need_rank(call, images, 4)
     batch, height, width, _ = input.shape.dims
+    if isinstance(classes, Unknown):
+        return input.with_shape(ANY_SHAPE)
     if classes is not None:
         return input.with_shape(Shape((batch, classes if isinstance(classes, int) else unknown())), dtype="f32")
     if pooling in ("avg", "max"):
@@ -69,21 +71,53 @@ def features(call: Call, images: Tensor, model: str, classes: Value, pooling: Va
 
 
 def _halved(size: Size, model: str) -> Size:
+    if model.startswith("VGG"):
+        return size // 32
     return size // 32 if model not in _WITHOUT_PADDING and remainder(size, 32) == 0 else unknown()
 
 
-@native_class("keras.applications.Application")
-class Application(Model):
-    """A functional model whose inside is not looked at."""
+def _made(call: Call, include_top: Value, input_tensor: Value, input_shape: Value, pooling: Value, classes: Value) -> NativeObject:
+    """A functional model whose inside is one step."""
+    name = call.name.rpartition(".")[2]
+    shape = input_shape
+    if shape is None:
+        side = _FEATURES[name][1] if include_top is True else None
+        shape = (side, side, 3)
+    images = input_tensor if isinstance(input_tensor, Tensor) else Tensor(declared_shape(shape), "f32", "keras", contiguous=None)
+    top = None if include_top is False else classes if include_top is True else UNKNOWN
+    inside = "keras.applications.features"
+    output = applying.apply_rule(call.run, call.place, RULES[inside], inside, (images, name, top, pooling), {})
+    return NativeObject(CLASSES["keras.Model"], call.place, **functional_fields(images, output))
 
-    # The fields of `Model` come first in the order of parameters; those of an application are given by name.
-    include_top: Value = True
-    weights: Value = "imagenet"
-    input_tensor: Value = None
-    input_shape: Value = None
-    pooling: Value = None
-    classes: Value = 1000
+
+@shape_rule(*(name for name in APPLICATIONS if ".MobileNet" not in name))
+def application(
+    call: Call,
+    include_top: Value = True,
+    weights: Value = "imagenet",
+    input_tensor: Value = None,
+    input_shape: Value = None,
+    pooling: Value = None,
+    classes: Value = 1000,
+    **options: Value,
+) -> Value:
+    """A pretrained model."""
+    return _made(call, include_top, input_tensor, input_shape, pooling, classes)
 
 
-class Application(Application):
-    pass
+@shape_rule("keras.applications.MobileNet", "keras.applications.MobileNetV2")
+def mobile_application(
+    call: Call,
+    input_shape: Value = None,
+    alpha: Value = 1.0,
+    include_top: Value = True,
+    weights: Value = "imagenet",
+    input_tensor: Value = None,
+    pooling: Value = None,
+    classes: Value = 1000,
+    **options: Value,
+) -> Value:
+    """A small pretrained model; other widths than the usual one are not known."""
+    if alpha not in (1, 1.0):
+        return UNKNOWN
+    return _made(call, include_top, input_tensor, input_shape, pooling, classes)

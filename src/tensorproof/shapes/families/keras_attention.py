@@ -51,6 +51,8 @@ class Attention(Layer):
 
 @layer("MultiHeadAttention")
 class MultiHeadAttention(Layer):
+    """`MultiHeadAttention`."""
+
     num_heads: Extent
     key_dim: Extent
     value_dim: Value = None
@@ -92,5 +94,6 @@ class MultiHeadAttention(Layer):
         features = tensor.shape[-1]
         known = built_size(call, f"_{name}", features)
         if same(features, known) is False and not is_symbolic(tensor):
-            message = f"MultiHeadAttention has weights for {known} features of its {name} since its first call, but {tensor.shape} has {features}"
+            since = f"MultiHeadAttention has weights for {known} features of its {name} since its first call"
+            message = f"{since}, but {tensor.shape} has {features}"
             raise Mismatch(MATMUL_MISMATCH, message, result=result, tensors=(tensor,), related=built_here(call, f"_{name}"))

@@ -21,9 +21,9 @@ _CALLBACKS = (
 _METRICS = (
     "AUC Accuracy BinaryAccuracy BinaryCrossentropy BinaryIoU CategoricalAccuracy CategoricalCrossentropy CategoricalHinge "
     "CosineSimilarity F1Score FBetaScore FalseNegatives FalsePositives Hinge IoU KLDivergence LogCoshError Mean MeanAbsoluteError "
-    "MeanAbsolutePercentageError MeanIoU MeanSquaredError MeanSquaredLogarithmicError Metric OneHotIoU OneHotMeanIoU Poisson Precision "
-    "PrecisionAtRecall R2Score Recall RecallAtPrecision RootMeanSquaredError SensitivityAtSpecificity SparseCategoricalAccuracy "
-    "SparseCategoricalCrossentropy SparseTopKCategoricalAccuracy SpecificityAtSensitivity SquaredHinge Sum TopKCategoricalAccuracy "
+    "MeanAbsolutePercentageError MeanIoU MeanSquaredError MeanSquaredLogarithmicError Metric OneHotIoU OneHotMeanIoU Poisson "
+    "Precision PrecisionAtRecall R2Score Recall RecallAtPrecision RootMeanSquaredError SensitivityAtSpecificity "
+    "SparseCategoricalAccuracy SparseCategoricalCrossentropy SparseTopKCategoricalAccuracy SpecificityAtSensitivity SquaredHinge Sum TopKCategoricalAccuracy "
     "TrueNegatives TruePositives"
 )
 _INITIALIZERS = (
@@ -69,11 +69,12 @@ class Schedule:
 
 @native_class(*CALLBACKS)
 class Callback:
+    """`Callback`."""
+
     arguments: Arguments
     options: Options
 
 
-@native_class(*METRICS)
 class Metric:
     """Counts as training goes on; its result is one number unless an option asks for one per class."""
 
@@ -101,6 +102,10 @@ class Metric:
             call.run.call_at(call.place, own, arguments)
             return UNKNOWN
         return self.result(call)
+
+
+for _name in METRICS:
+    native_class(_name)(Metric)
 
 
 @native_class(*INITIALIZERS)

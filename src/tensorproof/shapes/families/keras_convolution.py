@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorproof.rules.shapes.convolution_channels import CONVOLUTION_CHANNELS
@@ -11,7 +12,7 @@ from tensorproof.shapes.families.keras_planes import join_planes, split_planes
 from tensorproof.shapes.families.modules import origin
 from tensorproof.shapes.families.windows import extent, per_axis
 from tensorproof.shapes.rule_table import Call, Extent, Mismatch
-from tensorproof.shapes.shape import Shape
+from tensorproof.shapes.shape import Shape, of_rank
 from tensorproof.shapes.sizes import Size, bounds, largest, same, unknown
 from tensorproof.shapes.values import Tensor, Value
 
@@ -41,13 +42,7 @@ def need_positive(
 
 def _channels_first(input: Tensor) -> bool:
     dims = input.shape.head
-    return (
-        len(dims) == 4
-        and dims[1] in (1, 3)
-        and isinstance(dims[2], int)
-        and isinstance(dims[3], int)
-        and min(dims[2:4], key=int) > 3
-    )
+    return len(dims) == 4 and dims[1] in (1, 3) and all(isinstance(size, int) and size > 3 for size in dims[2:])
 
 
 def need_channels(call: Call, input: Tensor, channels: Size, result: Tensor) -> None:
@@ -87,10 +82,15 @@ def convolved(call: Call, inputs: Tensor, window: Window, filters: Size | None, 
     windows = tuple(map(extent, window.kernel, window.dilation))
     sizes = tuple(slid(*row, window.padding) for row in zip(spatial, windows, window.strides, strict=True))
     outputs = channels * multiplier if filters is None else filters
-    result = inputs.with_shape(join_planes(batch, sizes, outputs, window.data_format), dtype="f32")
+    result = inputs.with_shape(join_planes(call, batch, sizes, outputs, window.data_format), dtype="f32")
     need_positive(call, inputs, spatial, windows, sizes, result)
     need_channels(call, inputs, channels, result)
     return result
+
+
+def _is_legacy(fields: Mapping[str, Value]) -> bool:
+    """Whether a layer is written for Keras 1, whose parameters meant other things."""
+    return not fields.keys().isdisjoint(("border_mode", "subsample", "dim_ordering", "nb_filter", "nb_row"))
 
 
 class Plain(Layer):
@@ -117,6 +117,9 @@ class Plain(Layer):
         return None
 
     def __call__(self, call: Call, inputs: Tensor, **options: Value) -> Tensor:
+        if _is_legacy(self.__dict__) or (layer_name(call) == "Convolution2D" and self.strides != 1):
+            # Keras 1 took the height and the width of the kernel as two arguments.
+            return inputs.with_shape(of_rank(self.axes + 2))
         result = convolved(call, inputs, self._window(), self.filters)
         _, _, channels = split_planes(call, inputs, self.axes, self.data_format)
         if isinstance(channels, int) and isinstance(self.groups, int) and self.groups > 0 and channels % self.groups:
@@ -127,16 +130,22 @@ class Plain(Layer):
 
 @layer("Conv1D", "Convolution1D")
 class Conv1D(Plain):
+    """`Conv1D`."""
+
     axes = 1
 
 
 @layer("Conv2D", "Convolution2D")
 class Conv2D(Plain):
+    """`Conv2D`."""
+
     axes = 2
 
 
 @layer("Conv3D", "Convolution3D")
 class Conv3D(Plain):
+    """`Conv3D`."""
+
     axes = 3
 
 
@@ -166,11 +175,15 @@ class Depthwise(Layer):
 
 @layer("DepthwiseConv1D")
 class DepthwiseConv1D(Depthwise):
+    """`DepthwiseConv1D`."""
+
     axes = 1
 
 
 @layer("DepthwiseConv2D")
 class DepthwiseConv2D(Depthwise):
+    """`DepthwiseConv2D`."""
+
     axes = 2
 
 
@@ -201,11 +214,15 @@ class Separable(Layer):
 
 @layer("SeparableConv1D", "SeparableConvolution1D")
 class SeparableConv1D(Separable):
+    """`SeparableConv1D`."""
+
     axes = 1
 
 
 @layer("SeparableConv2D", "SeparableConvolution2D")
 class SeparableConv2D(Separable):
+    """`SeparableConv2D`."""
+
     axes = 2
 
 
@@ -239,7 +256,7 @@ class TransposedConvolution(Layer):
         added = (None,) * self.axes if self.output_padding is None else per_axis(self.output_padding, self.axes)
         rows = zip(spatial, windows, per_axis(self.strides, self.axes), added, strict=True)
         sizes = tuple(_enlarged(*row, self.padding) for row in rows)
-        result = inputs.with_shape(join_planes(batch, sizes, self.filters, self.data_format), dtype="f32")
+        result = inputs.with_shape(join_planes(call, batch, sizes, self.filters, self.data_format), dtype="f32")
         need_channels(call, inputs, channels, result)
         return activated(call, self.activation, result)
 
@@ -255,11 +272,15 @@ def _enlarged(size: Size, window: Size, stride: Size, added: Size | None, paddin
 
 @layer("Conv1DTranspose", "Convolution1DTranspose")
 class Conv1DTranspose(TransposedConvolution):
+    """`Conv1DTranspose`."""
+
     axes = 1
 
 
 @layer("Conv2DTranspose", "Convolution2DTranspose")
 class Conv2DTranspose(TransposedConvolution):
+    """`Conv2DTranspose`."""
+
     axes = 2
 
 
@@ -276,4 +297,6 @@ class TransposedVolume(Layer):
 
 @layer("Conv3DTranspose", "Convolution3DTranspose")
 class Conv3DTranspose(TransposedConvolution, TransposedVolume):
+    """`Conv3DTranspose`."""
+
     axes = 3

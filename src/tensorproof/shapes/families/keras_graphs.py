@@ -87,7 +87,8 @@ class Replay:
         place = recipe.place if inside_layer(self._run, recipe.place) else self._place
         result = applying.apply_rule(self._run, place, recipe.rule, recipe.name, arguments, keywords, recipe.receiver)  # pyright: ignore[reportArgumentType]
         if recipe.part is not None:
-            result = result[recipe.part] if isinstance(result, tuple) and recipe.part < len(result) else None
+            parts = result.items if isinstance(result, ListValue) else result
+            result = parts[recipe.part] if isinstance(parts, tuple) and recipe.part < len(parts) else None
         if isinstance(result, Tensor):
             return result
         return tensor.with_shape(tensor.shape.map(lambda size: substitute(size, self._sizes)))

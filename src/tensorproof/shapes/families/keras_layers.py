@@ -12,7 +12,7 @@ from tensorproof.rules.shapes.single_class import SINGLE_CLASS
 from tensorproof.rules.shapes.wrong_rank import WRONG_RANK
 from tensorproof.shapes import calls
 from tensorproof.shapes.families.modules import origin, write
-from tensorproof.shapes.problems import Related
+from tensorproof.shapes.problems import Place, Related
 from tensorproof.shapes.rule_table import AnyClass, Call, Extent, Mismatch, NotKnown, as_sizes, native_class
 from tensorproof.shapes.shape import ANY_SHAPE, Shape, meet, of_rank
 from tensorproof.shapes.sizes import Polynomial, Size, is_unknown, same, symbol, symbols, unknown
@@ -85,8 +85,9 @@ def built_here(call: Call, slot: str) -> tuple[Related, ...]:
     """Where the layer was made, and where its first call was."""
     assert isinstance(call.receiver, NativeObject | Instance)
     first = call.receiver.slots.get(f"{slot}_place")
-    places = (Related(first[0], "the weights are built for the input of the first call, here"),) if isinstance(first, tuple) else ()
-    return (*origin(call), *places)
+    place = first[0] if isinstance(first, tuple) and first else None
+    told = "the weights are built for the input of the first call, here"
+    return (*origin(call), Related(place, told)) if isinstance(place, Place) else origin(call)
 
 
 def need_features(call: Call, input: Tensor, result: Tensor) -> None:
@@ -223,6 +224,8 @@ def layer(*names: str) -> Callable[[AnyClass], AnyClass]:
 
 @layer("Dense")
 class Dense(Layer):
+    """`Dense`."""
+
     units: Extent
     activation: Value = None
     use_bias: Value = True
@@ -237,6 +240,8 @@ class Dense(Layer):
 
 @layer("Embedding")
 class Embedding(Layer):
+    """`Embedding`."""
+
     input_dim: Extent
     output_dim: Extent
 
@@ -248,8 +253,8 @@ _SAME_SHAPE = (
     "ActivityRegularization AlphaDropout Dropout ELU GaussianDropout GaussianNoise Identity LeakyReLU ReLU "
     "Rescaling Masking AutoContrast RandomBrightness RandomContrast RandomFlip RandomRotation RandomTranslation RandomZoom "
     "RandomShear RandomSharpness RandomHue RandomSaturation RandomColorJitter RandomColorDegeneration RandomGrayscale RandomInvert "
-    "RandomPosterization RandomPerspective RandomErasing RandomGaussianBlur RandomElasticTransform Solarization Equalization AugMix "
-    "RandAugment Discretization Hashing IntegerLookup StringLookup"
+    "RandomPosterization RandomPerspective RandomErasing RandomGaussianBlur RandomElasticTransform Solarization Equalization "
+    "AugMix RandAugment Discretization Hashing IntegerLookup StringLookup"
 )
 
 
@@ -273,6 +278,8 @@ class SameShape(Layer):
 
 @layer("SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D")
 class SpatialDropout(Layer):
+    """`SpatialDropout`."""
+
     rate: Value
 
     def __call__(self, call: Call, inputs: Tensor, **options: Value) -> Tensor:
@@ -281,6 +288,8 @@ class SpatialDropout(Layer):
 
 @layer("Activation")
 class Activation(Layer):
+    """`Activation`."""
+
     activation: Value
 
     def __call__(self, call: Call, inputs: Tensor, **options: Value) -> Tensor:
@@ -289,6 +298,8 @@ class Activation(Layer):
 
 @layer("Softmax")
 class Softmax(Layer):
+    """`Softmax`."""
+
     axis: Value = -1
 
     def __call__(self, call: Call, inputs: Tensor, mask: Value = None, **options: Value) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from tensorproof.rules.shapes.loss_broadcast import LOSS_BROADCAST
 from tensorproof.rules.shapes.single_class import SINGLE_CLASS
 from tensorproof.shapes.calls import own_method
@@ -32,7 +34,10 @@ ALIASES = {
     "logcosh": "log_cosh",
 }
 #: Losses that compare element by element, those of them that first bring both sides to one rank, and those over classes.
-_MATCHING = "mean_squared_error mean_absolute_error mean_absolute_percentage_error mean_squared_logarithmic_error huber log_cosh cosine_similarity"
+_MATCHING = (
+    "mean_squared_error mean_absolute_error mean_absolute_percentage_error mean_squared_logarithmic_error huber log_cosh "
+    "cosine_similarity"
+)
 _PLAIN = "hinge squared_hinge kl_divergence poisson"
 _EQUAL = "categorical_crossentropy binary_crossentropy"
 _CLASSES = {
@@ -137,6 +142,7 @@ def _warn_of_single_class(call: Call, name: str, output: Tensor) -> None:
 
 
 def function_name(path: str) -> str:
+    """The full name of a loss function."""
     last = path.rpartition(".")[2]
     return ALIASES.get(last, last)
 
@@ -156,7 +162,7 @@ def loss_function(call: Call, y_true: Tensor, y_pred: Tensor, *options: Value, *
 class Loss:
     """The base of all losses: what `call` computes for each sample is averaged."""
 
-    reduction = "sum_over_batch_size"
+    reduction: ClassVar[Value] = "sum_over_batch_size"
     arguments: Arguments
     options: Options
 
@@ -174,9 +180,9 @@ class Loss:
         assert isinstance(call.receiver, Instance | NativeObject)
         own = own_method(call.receiver, "call")
         loss = self._each(call, call.name, y_true, y_pred) if own is None else call.run.call_at(call.place, own, (y_true, y_pred))
-        if self.reduction in (None, "none") or not isinstance(self.reduction, str):
-            return loss if isinstance(loss, Tensor) and self.reduction in (None, "none") else y_pred.with_shape(ANY_SHAPE)
-        return y_pred.with_shape(SCALAR)
+        if self.reduction in (None, "none"):
+            return loss if isinstance(loss, Tensor) else y_pred.with_shape(ANY_SHAPE)
+        return y_pred.with_shape(SCALAR if isinstance(self.reduction, str) else ANY_SHAPE)
 
 
 for _name in _CLASSES:

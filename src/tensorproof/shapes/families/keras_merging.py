@@ -71,6 +71,8 @@ def _aligned(left: tuple[Size, ...], right: tuple[Size, ...]) -> tuple[Size, ...
 
 @layer("Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum")
 class Merge(Layer):
+    """`Merge`."""
+
     def __call__(self, call: Call, inputs: Value, **options: Value) -> Tensor:
         tensors = members(inputs)
         if layer_name(call) == "Subtract" and len(tensors) != 2:
@@ -90,8 +92,8 @@ def merge(call: Call, inputs: Value, **options: Value) -> Tensor:
 def joined(call: Call, inputs: tuple[Tensor, ...], axis: Value) -> Tensor:
     """Side by side along an axis; all other sizes are equal."""
     if not isinstance(axis, int) or any(tensor.shape.rank is None for tensor in inputs):
-        total = _total(inputs) if axis == -1 else None
-        return inputs[0].with_shape(ANY_SHAPE if total is None else Shape((), (total,)))
+        features = _total(inputs) if axis == -1 else None
+        return inputs[0].with_shape(ANY_SHAPE if features is None else Shape((), (features,)))
     rank = inputs[0].shape.rank or 0
     for tensor in inputs[1:]:
         if tensor.shape.rank != rank:
@@ -126,6 +128,8 @@ def _total(inputs: tuple[Tensor, ...]) -> Size | None:
 
 @layer("Concatenate")
 class Concatenate(Layer):
+    """`Concatenate`."""
+
     axis: Value = -1
 
     def __call__(self, call: Call, inputs: Value, **options: Value) -> Tensor:
@@ -176,6 +180,8 @@ def multiplied(call: Call, inputs: tuple[Tensor, ...], axes: Value) -> Tensor:
 
 @layer("Dot")
 class Dot(Layer):
+    """`Dot`."""
+
     axes: Value
     normalize: Value = False
 

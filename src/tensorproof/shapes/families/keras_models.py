@@ -7,8 +7,8 @@ from typing import ClassVar
 from tensorproof.rules.shapes.convolution_channels import CONVOLUTION_CHANNELS
 from tensorproof.rules.shapes.layer_features import LAYER_FEATURES
 from tensorproof.rules.shapes.wrong_rank import WRONG_RANK
-from tensorproof.shapes import calls
-from tensorproof.shapes.families.keras_graphs import Replay, flattened, input_name, mapped, sizes_given
+from tensorproof.shapes.calls import own_method
+from tensorproof.shapes.families.keras_graphs import Replay, flattened, mapped, sizes_given
 from tensorproof.shapes.families.keras_layers import BATCH, Layer, layer
 from tensorproof.shapes.families.keras_training import Trained, is_broken, named
 from tensorproof.shapes.families.modules import apply_layer, origin, write
@@ -18,7 +18,6 @@ from tensorproof.shapes.shape import ANY_SHAPE, Shape
 from tensorproof.shapes.sizes import Size, Symbol, same, symbol, unknown
 from tensorproof.shapes.values import (
     UNKNOWN,
-    BoundMethod,
     DictValue,
     DType,
     Instance,
@@ -64,6 +63,8 @@ def symbolic_input(
 
 @layer("InputLayer")
 class InputLayer(Layer):
+    """`InputLayer`."""
+
     shape: Value = None
     batch_size: Value = None
 
@@ -102,6 +103,12 @@ def need_specified(call: Call, declared: Tensor, given: Tensor) -> None:
             raise Mismatch(rule, message, tensors=(given, declared), related=origin(call))
 
 
+def functional_fields(inputs: Value, outputs: Value) -> dict[str, Value]:
+    """What a functional model knows: its inputs and outputs in their structure, and as flat lists."""
+    lists = {"inputs": ListValue(tuple(flattened(inputs))), "outputs": ListValue(tuple(flattened(outputs)))}
+    return {"input": inputs, "output": outputs, **lists}
+
+
 @native_class("keras.Model")
 class Model(Trained):
     """A model: functional if it is made of inputs and outputs, else the base of a class of the program."""
@@ -111,13 +118,20 @@ class Model(Trained):
 
     def setup(self, call: Call) -> Value:
         if self.inputs is not None and self.outputs is not None:
-            write(call, input=self.inputs, output=self.outputs)
+            write(call, **functional_fields(self.inputs, self.outputs))
         return None
 
     def __call__(self, call: Call, inputs: Value, training: Value = None, mask: Value = None, **options: Value) -> Value:
         if self.inputs is None or self.outputs is None:
             return UNKNOWN
-        return replayed(call, self.inputs, self.outputs, inputs)
+        return replayed(call, self.__dict__["input"], self.__dict__["output"], inputs)
+
+    def build(self, call: Call, *shapes: Value) -> Value:
+        """A model of the program is run once on an input of the shape."""
+        receiver = call.receiver
+        if isinstance(receiver, Instance) and len(shapes) == 1 and own_method(receiver, "build") is None:
+            apply_layer(call, receiver, Tensor(declared_shape(None, None, shapes[0]), "f32", "keras", contiguous=None))
+        return None
 
     def get_layer(self, call: Call, name: Value = None, index: Value = None) -> Value:
         layers = self._layers(call)
@@ -219,7 +233,7 @@ class Sequential(Trained):
 
     layers: Value = None
     #: None: not known.
-    _stack: ClassVar[tuple[Value, ...] | None] = ()
+    _stack: ClassVar[Value] = ()
 
     def setup(self, call: Call) -> Value:
         if self.layers is None:
@@ -239,12 +253,13 @@ class Sequential(Trained):
 
     def _add(self, call: Call, layer: Value) -> None:
         stack = self._stack
-        if stack is None or isinstance(layer, Unknown):
+        if not isinstance(stack, tuple) or isinstance(layer, Unknown):
+            # Also a choice of several stacks: what was added depends on what is not known.
             write(call, _stack=None)
             return
         if isinstance(layer, Tensor):
             if not stack:
-                write(call, input=layer, output=layer)
+                write(call, **functional_fields(layer, layer))
             return
         if not stack and "input" not in self.__dict__:
             self._take_input(call, layer)
@@ -256,7 +271,7 @@ class Sequential(Trained):
         if isinstance(output, Tensor) and not is_broken(call.receiver):
             before = len(call.run.problems)
             result = apply_layer(call, layer, output)
-            write(call, output=result)
+            write(call, **functional_fields(self.__dict__.get("input"), result))
             if isinstance(layer, NativeObject):
                 call.run.trail.write(layer, "output", result)
             _note_defects(call, before)
@@ -272,12 +287,12 @@ class Sequential(Trained):
             shape = (slots["input_dim"],)
         if shape is not None or whole is not None:
             tensor = Tensor(declared_shape(shape, slots.get("batch_size"), whole), "f32", "keras", contiguous=None)
-            write(call, input=tensor, output=tensor)
+            write(call, **functional_fields(tensor, tensor))
         elif isinstance(slots.get("input"), Tensor):
-            write(call, input=slots["input"], output=slots["input"])
+            write(call, **functional_fields(slots["input"], slots["input"]))
 
     def pop(self, call: Call, rebuild: Value = True) -> Value:
-        if not self._stack:
+        if not isinstance(self._stack, tuple) or not self._stack:
             return UNKNOWN
         last = self._stack[-1]
         stack = self._stack[:-1]
@@ -287,9 +302,9 @@ class Sequential(Trained):
         write(call, output=output if isinstance(output, Tensor) else UNKNOWN)
         return last
 
-    def build(self, call: Call, input_shape: Value = None) -> Value:
-        if self._stack and "input" not in self.__dict__ and input_shape is not None:
-            tensor = Tensor(declared_shape(None, None, input_shape), "f32", "keras", contiguous=None)
+    def build(self, call: Call, *shapes: Value) -> Value:
+        if isinstance(self._stack, tuple) and "input" not in self.__dict__ and shapes:
+            tensor = Tensor(declared_shape(None, None, shapes[0]), "f32", "keras", contiguous=None)
             write(call, input=tensor)
             before = len(call.run.problems)
             write(call, output=self._applied(call, tensor))
@@ -297,7 +312,7 @@ class Sequential(Trained):
         return None
 
     def __call__(self, call: Call, inputs: Value, training: Value = None, mask: Value = None, **options: Value) -> Value:
-        if self._stack is None:
+        if not isinstance(self._stack, tuple):
             return UNKNOWN
         if is_broken(call.receiver):
             output = self.__dict__.get("output")
@@ -311,12 +326,13 @@ class Sequential(Trained):
         return self._applied(call, value)
 
     def _applied(self, call: Call, value: Value) -> Value:
-        for layer in self._stack or ():
-            value = apply_layer(call, layer, value)
+        assert isinstance(self._stack, tuple)
+        for entry in self._stack:
+            value = apply_layer(call, entry, value)
         return value
 
     def get_layer(self, call: Call, name: Value = None, index: Value = None) -> Value:
-        layers = self._stack or ()
+        layers = self._stack if isinstance(self._stack, tuple) else ()
         if isinstance(index, int) and -len(layers) <= index < len(layers):
             return layers[index]
         return next((one for one in layers if isinstance(one, NativeObject) and one.slots.get("name") == name), UNKNOWN)

@@ -32,7 +32,8 @@ def normalised(call: Call, inputs: Tensor, axis: Value) -> Tensor:
         size = shape[number]
         known = built_size(call, f"_size_{number}", size)
         if same(size, known) is False:
-            message = f"{layer_name(call)} has weights for {known} features since its first call, but axis {number} of its input {shape} has {size}"
+            since = f"{layer_name(call)} has weights for {known} features since its first call"
+            message = f"{since}, but axis {number} of its input {shape} has {size}"
             raise Mismatch(
                 NORMALISATION_FEATURES, message, result=result, tensors=(inputs,), related=built_here(call, f"_size_{number}")
             )
@@ -41,6 +42,8 @@ def normalised(call: Call, inputs: Tensor, axis: Value) -> Tensor:
 
 @layer("BatchNormalization", "LayerNormalization")
 class Normalisation(Layer):
+    """`Normalisation`."""
+
     axis: Value = -1
 
     def __call__(self, call: Call, inputs: Tensor, *arguments: Value, **options: Value) -> Tensor:
@@ -59,6 +62,8 @@ class RMSNormalization(Layer):
 
 @layer("UnitNormalization")
 class UnitNormalization(Layer):
+    """`UnitNormalization`."""
+
     axis: Value = -1
 
     def __call__(self, call: Call, inputs: Tensor, **options: Value) -> Tensor:

@@ -27,13 +27,15 @@ def _pooled(call: Call, inputs: Tensor, pool_size: Value, strides: Value, paddin
     windows = per_axis(pool_size, axes)
     steps = windows if strides is None else per_axis(strides, axes)
     sizes = tuple(slid(*row, padding) for row in zip(spatial, windows, steps, strict=True))
-    result = inputs.with_shape(join_planes(batch, sizes, channels, data_format))
+    result = inputs.with_shape(join_planes(call, batch, sizes, channels, data_format))
     need_positive(call, inputs, spatial, windows, sizes, result)
     return result
 
 
 @layer(*_names("MaxPooling MaxPool"))
 class MaxPooling(Layer):
+    """`MaxPooling`."""
+
     pool_size: Value = 2
     strides: Value = None
     padding: Value = "valid"
@@ -45,6 +47,8 @@ class MaxPooling(Layer):
 
 @layer(*_names("AveragePooling AvgPool"))
 class AveragePooling(Layer):
+    """`AveragePooling`."""
+
     pool_size: Value
     strides: Value = None
     padding: Value = "valid"
@@ -56,6 +60,8 @@ class AveragePooling(Layer):
 
 @layer(*_names("GlobalAveragePooling GlobalAvgPool GlobalMaxPooling GlobalMaxPool"))
 class GlobalPooling(Layer):
+    """`GlobalPooling`."""
+
     data_format: Value = None
     keepdims: Value = False
 
@@ -63,12 +69,14 @@ class GlobalPooling(Layer):
         axes = dimensions(call)
         batch, _, channels = split_planes(call, inputs, axes, self.data_format)
         if self.keepdims is True:
-            return inputs.with_shape(join_planes(batch, (1,) * axes, channels, self.data_format))
+            return inputs.with_shape(join_planes(call, batch, (1,) * axes, channels, self.data_format))
         return inputs.with_shape(Shape((batch, channels)))
 
 
 @layer(*_names("AdaptiveAveragePooling AdaptiveMaxPooling"))
 class AdaptivePooling(Layer):
+    """`AdaptivePooling`."""
+
     output_size: Value
     data_format: Value = None
 
@@ -77,4 +85,4 @@ class AdaptivePooling(Layer):
         if inputs.shape.rank != axes + 2:
             return inputs.with_shape(ANY_SHAPE)
         batch, _, channels = split_planes(call, inputs, axes, self.data_format)
-        return inputs.with_shape(join_planes(batch, per_axis(self.output_size, axes), channels, self.data_format))
+        return inputs.with_shape(join_planes(call, batch, per_axis(self.output_size, axes), channels, self.data_format))

@@ -82,12 +82,14 @@ class Recurrent(Layer):
 
 @layer("LSTM")
 class LSTM(Recurrent):
+    """`LSTM`."""
+
     states = 2
 
 
 @layer("GRU")
 class GRU(Recurrent):
-    pass
+    """`GRU`."""
 
 
 class SimpleRecurrent(Layer):
@@ -100,7 +102,7 @@ class SimpleRecurrent(Layer):
 
 @layer("SimpleRNN")
 class SimpleRNN(Recurrent, SimpleRecurrent):
-    pass
+    """`SimpleRNN`."""
 
 
 class Cell(Layer):
@@ -120,16 +122,20 @@ class Cell(Layer):
 
 @layer("LSTMCell")
 class LSTMCell(Cell):
+    """`LSTMCell`."""
+
     states = 2
 
 
 @layer("GRUCell", "SimpleRNNCell")
 class OneStateCell(Cell):
-    pass
+    """`OneStateCell`."""
 
 
 @layer("StackedRNNCells")
 class StackedRNNCells(Layer):
+    """`StackedRNNCells`."""
+
     cells: Value
 
 
@@ -145,7 +151,7 @@ class RNN(Layer):
         need_least_rank(call, sequences, 3)
         cells = _cells(self.cell)
         shape = sequences.shape
-        if not cells or self.return_state and len(cells) > 1 or shape.rank not in (None, 3):
+        if not cells or (self.return_state and len(cells) > 1) or shape.rank not in (None, 3):
             return UNKNOWN
         sizes = [cell.slots.get("units") for cell in cells]
         units = sizes[-1]
@@ -239,7 +245,7 @@ class ConvolutionalRecurrent(Layer):
         _, spatial, _ = split_planes(call, image, self.axes, self.data_format)
         windows = tuple(map(extent, per_axis(self.kernel_size, self.axes), per_axis(self.dilation_rate, self.axes)))
         sizes = tuple(slid(*row, self.padding) for row in zip(spatial, windows, per_axis(self.strides, self.axes), strict=True))
-        planes = join_planes(batch, sizes, self.filters, self.data_format)
+        planes = join_planes(call, batch, sizes, self.filters, self.data_format)
         state = input.with_shape(planes, dtype="f32")
         output = state.with_shape(Shape((batch, steps, *planes.head[1:]))) if self.return_sequences else state
         need_positive(call, image, spatial, windows, sizes, state)
@@ -251,14 +257,20 @@ class ConvolutionalRecurrent(Layer):
 
 @layer("ConvLSTM1D")
 class ConvLSTM1D(ConvolutionalRecurrent):
+    """`ConvLSTM1D`."""
+
     axes = 1
 
 
 @layer("ConvLSTM2D")
 class ConvLSTM2D(ConvolutionalRecurrent):
+    """`ConvLSTM2D`."""
+
     axes = 2
 
 
 @layer("ConvLSTM3D")
 class ConvLSTM3D(ConvolutionalRecurrent):
+    """`ConvLSTM3D`."""
+
     axes = 3

@@ -17,6 +17,8 @@ from tensorproof.shapes.values import ListValue, Tensor, Value, as_size
 
 @layer("Flatten")
 class Flatten(Layer):
+    """`Flatten`."""
+
     data_format: Value = None
 
     def __call__(self, call: Call, inputs: Tensor, **options: Value) -> Tensor:
@@ -75,7 +77,8 @@ class Permute(Layer):
     def __call__(self, call: Call, inputs: Tensor, **options: Value) -> Tensor:
         count = len(self.dims)
         if inputs.shape.rank not in (None, count + 1):
-            message = f"Permute of {count} axes takes an input of {count + 1} (with the batch), but {inputs.shape} has {inputs.shape.rank}"
+            wanted = f"Permute of {count} axes takes an input of {count + 1} (with the batch)"
+            message = f"{wanted}, but {inputs.shape} has {inputs.shape.rank}"
             sizes = tuple(unknown() for _ in range(count + 1))
             raise Mismatch(
                 AXIS_OUT_OF_RANGE, message, result=inputs.with_shape(Shape(sizes)), tensors=(inputs,), related=origin(call)
@@ -88,6 +91,8 @@ class Permute(Layer):
 
 @layer("RepeatVector")
 class RepeatVector(Layer):
+    """`RepeatVector`."""
+
     n: Extent
 
     def __call__(self, call: Call, inputs: Tensor, **options: Value) -> Tensor:
@@ -123,11 +128,13 @@ class Padding(Layer):
     def padded(self, call: Call, inputs: Tensor, padding: Value, data_format: Value) -> Tensor:
         batch, spatial, channels = split_planes(call, inputs, self.axes, data_format)
         sizes = tuple(size + before + after for size, (before, after) in zip(spatial, both_ends(padding, self.axes), strict=True))
-        return inputs.with_shape(join_planes(batch, sizes, channels, data_format))
+        return inputs.with_shape(join_planes(call, batch, sizes, channels, data_format))
 
 
 @layer("ZeroPadding1D")
 class ZeroPadding1D(Padding):
+    """`ZeroPadding1D`."""
+
     axes = 1
     padding: Value = 1
     data_format: Value = None
@@ -138,16 +145,22 @@ class ZeroPadding1D(Padding):
 
 @layer("ZeroPadding2D")
 class ZeroPadding2D(ZeroPadding1D):
+    """`ZeroPadding2D`."""
+
     axes = 2
 
 
 @layer("ZeroPadding3D")
 class ZeroPadding3D(ZeroPadding1D):
+    """`ZeroPadding3D`."""
+
     axes = 3
 
 
 @layer("Cropping1D")
 class Cropping1D(Layer):
+    """`Cropping1D`."""
+
     axes = 1
     cropping: Value = (1, 1)
     data_format: Value = None
@@ -156,7 +169,7 @@ class Cropping1D(Layer):
         batch, spatial, channels = split_planes(call, inputs, self.axes, self.data_format)
         cuts = both_ends(self.cropping, self.axes)
         sizes = tuple(size - before - after for size, (before, after) in zip(spatial, cuts, strict=True))
-        result = inputs.with_shape(join_planes(batch, sizes, channels, self.data_format))
+        result = inputs.with_shape(join_planes(call, batch, sizes, channels, self.data_format))
         for size, left, (before, after) in zip(spatial, sizes, cuts, strict=True):
             if bounds(left)[1] < 1:
                 message = f"cropping {before} and {after} elements of an axis of {size} in {inputs.shape} leaves nothing"
@@ -176,18 +189,24 @@ def _unknown_planes(tensor: Tensor) -> Shape:
 
 @layer("Cropping2D")
 class Cropping2D(Cropping1D):
+    """`Cropping2D`."""
+
     axes = 2
     cropping: Value = ((0, 0), (0, 0))
 
 
 @layer("Cropping3D")
 class Cropping3D(Cropping1D):
+    """`Cropping3D`."""
+
     axes = 3
     cropping: Value = ((1, 1), (1, 1), (1, 1))
 
 
 @layer("UpSampling1D")
 class UpSampling1D(Layer):
+    """`UpSampling1D`."""
+
     axes = 1
     size: Value = 2
     data_format: Value = None
@@ -195,17 +214,21 @@ class UpSampling1D(Layer):
     def __call__(self, call: Call, inputs: Tensor, **options: Value) -> Tensor:
         batch, spatial, channels = split_planes(call, inputs, self.axes, self.data_format)
         sizes = tuple(size * factor for size, factor in zip(spatial, per_axis(self.size, self.axes), strict=True))
-        return inputs.with_shape(join_planes(batch, sizes, channels, self.data_format))
+        return inputs.with_shape(join_planes(call, batch, sizes, channels, self.data_format))
 
 
 @layer("UpSampling2D")
 class UpSampling2D(UpSampling1D):
+    """`UpSampling2D`."""
+
     axes = 2
     size: Value = (2, 2)
 
 
 @layer("UpSampling3D")
 class UpSampling3D(UpSampling1D):
+    """`UpSampling3D`."""
+
     axes = 3
     size: Value = (2, 2, 2)
 

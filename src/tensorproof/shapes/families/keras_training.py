@@ -1,8 +1,8 @@
-"""Training of Keras models: `fit`, `evaluate` and `predict` run the model on a batch of the data and compare it with the targets."""
+"""Training of Keras models: `fit` and its kin run the model on a batch of the data and compare it with the targets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from tensorproof.rules.shapes.sample_counts import SAMPLE_COUNTS
@@ -191,8 +191,8 @@ def _need_samples(call: Call, x: Value, y: Value) -> None:
     for array in arrays[1:]:
         if same(arrays[0].shape.head[0], array.shape.head[0]) is False:
             write(call, _broken=True)
-            message = f"the data have different numbers of samples: {arrays[0].shape.head[0]} in {arrays[0].shape}, {array.shape.head[0]} in {array.shape}"
-            raise Mismatch(SAMPLE_COUNTS, message, tensors=(arrays[0], array))
+            counts = f"{arrays[0].shape.head[0]} in {arrays[0].shape}, {array.shape.head[0]} in {array.shape}"
+            raise Mismatch(SAMPLE_COUNTS, f"the data have different numbers of samples: {counts}", tensors=(arrays[0], array))
 
 
 def predicted(call: Call, x: Value, batch_size: Value) -> Value:
@@ -222,10 +222,10 @@ def _resized(leaf: Value, batch: Size, total: Size) -> Value:
     return leaf.with_shape(leaf.shape, framework="numpy") if isinstance(leaf, Tensor) else leaf
 
 
-def _array(leaf: Value, change: Value) -> Value:
+def _array(leaf: Value, change: Callable[[Size], Size]) -> Value:
     if not isinstance(leaf, Tensor):
         return leaf
-    return leaf.with_shape(leaf.shape.map(change), framework="numpy")  # pyright: ignore[reportArgumentType]
+    return leaf.with_shape(leaf.shape.map(change), framework="numpy")
 
 
 # -- losses -----------------------------------------------------------------------------------------------------------

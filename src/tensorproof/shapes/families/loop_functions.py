@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from tensorproof.rules.shapes.recurrent_state import RECURRENT_STATE
 from tensorproof.shapes.families.function_transforms import called, with_axis, without_axis
 from tensorproof.shapes.families.trees import leaves, mapped
 from tensorproof.shapes.iteration import any_of, iterate
-from tensorproof.shapes.rule_table import Call, NotKnown, as_tensor, shape_rule
+from tensorproof.shapes.rule_table import Call, Mismatch, NotKnown, as_tensor, shape_rule
+from tensorproof.shapes.shape import same_shape
 from tensorproof.shapes.sizes import Size, unknown
 from tensorproof.shapes.values import UNKNOWN, Tensor, Unknown, Value, as_size
 
@@ -32,13 +34,35 @@ def _stacked(call: Call, value: Value, size: Size) -> Value:
     return mapped(stack_leaf, value)
 
 
+def _check_carry(call: Call, before: Value, after: Value) -> None:
+    """What a loop hands from round to round has to keep its shape."""
+    pairs = list(zip(leaves(before) or (), leaves(after) or (), strict=False))
+    for old, new in pairs:
+        if not isinstance(new, Tensor) or not isinstance(old, Tensor | int | float):
+            continue
+        start = as_tensor(old, call.framework)
+        if same_shape(start.shape, new.shape) is False:
+            message = f"the loop begins with a state of shape {start.shape}, but a round turns it into {new.shape}"
+            raise Mismatch(RECURRENT_STATE, message, tensors=(start, new))
+
+
 @shape_rule("jax.lax.scan", "keras.ops.scan")
-def scan(call: Call, f: Value, init: Value, xs: Value = None, length: Value = None, reverse: Value = False, unroll: Value = 1, **options: Value) -> Value:
+def scan(
+    call: Call,
+    f: Value,
+    init: Value,
+    xs: Value = None,
+    length: Value = None,
+    reverse: Value = False,
+    unroll: Value = 1,
+    **options: Value,
+) -> Value:
     """`f(carry, x) -> (carry, y)`; the carry keeps its shape, the ys are stacked."""
     size = _rows(xs) if xs is not None else as_size(length)
     result = called(call, f, (init, None if xs is None else _row(xs)))
     if not isinstance(result, tuple) or len(result) != 2:
         return (UNKNOWN, UNKNOWN)
+    _check_carry(call, init, result[0])
     return (result[0], _stacked(call, result[1], unknown(0) if size is None else size))
 
 
@@ -58,7 +82,8 @@ def associative_scan(fn: Value, elems: Value, **options: Value) -> Value:
 @shape_rule("jax.lax.fori_loop", "keras.ops.fori_loop")
 def fori_loop(call: Call, lower: Value, upper: Value, body_fun: Value, init_val: Value, **options: Value) -> Value:
     """`body(i, value)`; the value keeps its shape."""
-    called(call, body_fun, (as_tensor(unknown(0), call.framework), init_val))
+    result = called(call, body_fun, (as_tensor(unknown(0), call.framework), init_val))
+    _check_carry(call, init_val, result)
     return _kept(init_val)
 
 
@@ -66,7 +91,7 @@ def fori_loop(call: Call, lower: Value, upper: Value, body_fun: Value, init_val:
 def while_loop(call: Call, cond_fun: Value, body_fun: Value, init_val: Value) -> Value:
     """`body(value)` while the condition holds; the value keeps its shape."""
     called(call, cond_fun, (init_val,))
-    called(call, body_fun, (init_val,))
+    _check_carry(call, init_val, called(call, body_fun, (init_val,)))
     return _kept(init_val)
 
 
@@ -80,7 +105,9 @@ def as_unknown(leaf: Value) -> Value:
 
 
 @shape_rule("jax.lax.cond", "keras.ops.cond")
-def cond(call: Call, pred: Value, true_fun: Value, false_fun: Value, *operands: Value, operand: Value = UNKNOWN, linear: Value = None) -> Value:
+def cond(
+    call: Call, pred: Value, true_fun: Value, false_fun: Value, *operands: Value, operand: Value = UNKNOWN, linear: Value = None
+) -> Value:
     """Either of two functions."""
     given = operands if isinstance(operand, Unknown) else (operand,)
     return any_of(call.run, tuple(called(call, function, given) for function in (true_fun, false_fun)))

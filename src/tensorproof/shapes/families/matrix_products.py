@@ -119,7 +119,9 @@ def _added(call: Call, input: Tensor, result: Tensor) -> Tensor:
 
 
 @shape_rule(*spelled("torch torch.Tensor", "addmm baddbmm addmv"))
-def torch_add_product(call: Call, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Value = 1, alpha: Value = 1, out: Value = None) -> Tensor:
+def torch_add_product(
+    call: Call, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Value = 1, alpha: Value = 1, out: Value = None
+) -> Tensor:
     """A product added to a tensor."""
     _check_ranks(call, mat1, mat2)
     return _added(call, input, product(mat1, mat2))
@@ -212,7 +214,9 @@ def tf_matmul(
     left = _transposed(a) if transpose_a or adjoint_a else a
     right = _transposed(b) if transpose_b or adjoint_b else b
     if call.is_tf1 and None not in ranks and ranks[0] != ranks[1]:
-        message = f"tf.matmul of {a.shape} and {b.shape}: TensorFlow 1 needs the same number of axes on both sides; use tf.tensordot"
+        message = (
+            f"tf.matmul of {a.shape} and {b.shape}: TensorFlow 1 needs the same number of axes on both sides; use tf.tensordot"
+        )
         raise Mismatch(MATMUL_MISMATCH, message, result=_best(left, right), tensors=(a, b))
     return product(left, right)
 

@@ -8,6 +8,11 @@ def spelled(prefixes: str, names: str) -> tuple[str, ...]:
     return tuple(f"{prefix}.{name}" for prefix in prefixes.split() for name in names.split())
 
 
+def words(text: str) -> frozenset[str]:
+    """A set of names, written as a list of words."""
+    return frozenset(text.split())
+
+
 def short_name(name: str) -> str:
     """The last part of a name, without the mark of an operation in place: `add` for `torch.Tensor.add_`."""
     last = name.rpartition(".")[2]

@@ -18,8 +18,8 @@ _TORCH_TYPES = {
     "cdouble": "c128",
 }  # fmt: skip
 _NUMPY_TYPES = {
-    "uint16": "u16", "uint32": "u32", "uint64": "u64", "bool_": "bool", "float_": "f64", "int_": "i64", "intp": "i64", "single": "f32",
-    "double": "f64", "half": "f16", "longlong": "i64", "bool": "bool", "integer": "", "floating": "",
+    "uint16": "u16", "uint32": "u32", "uint64": "u64", "bool_": "bool", "float_": "f64", "int_": "i64", "intp": "i64",
+    "single": "f32", "double": "f64", "half": "f16", "longlong": "i64", "bool": "bool", "integer": "", "floating": "",
 }  # fmt: skip
 _TF_TYPES = {"bool": "bool", "string": "", "half": "f16", "double": "f64", "uint16": "u16", "uint32": "u32", "uint64": "u64"}
 _TORCH_TENSOR_TYPES = {

@@ -21,7 +21,9 @@ def along(call: Call, tensor: Tensor, axis: int | None) -> Tensor:
     if axis is None:
         return result.with_shape(Shape((_count(tensor),)))
     resolved_axis(call, tensor, axis, result=result)
-    return result.with_shape(tensor.shape, new_axes=tensor.new_axes, dtype="i64" if "arg" in short_name(call.name) else result.dtype)
+    return result.with_shape(
+        tensor.shape, new_axes=tensor.new_axes, dtype="i64" if "arg" in short_name(call.name) else result.dtype
+    )
 
 
 def _count(tensor: Tensor) -> Size:
@@ -113,13 +115,17 @@ def numpy_partition(call: Call, a: Tensor, kth: Value, axis: int | None = -1, *o
     return along(call, a, axis)
 
 
-@shape_rule("numpy.ndarray.sort", "numpy.ndarray.partition", "numpy.ndarray.fill")
+@shape_rule(
+    *spelled("numpy.ndarray", "sort partition fill"), *spelled("numpy", "add.at subtract.at multiply.at maximum.at minimum.at")
+)
 def numpy_in_place(call: Call, a: Tensor, *options: Value, **keywords: Value) -> Value:
-    """Methods that change the array and return nothing."""
+    """What changes the array and returns nothing."""
     return None
 
 
-@shape_rule(*spelled("numpy jax.numpy numpy.ndarray jax.Array", "cumsum cumprod"), *spelled("numpy jax.numpy", "nancumsum nancumprod"))
+@shape_rule(
+    *spelled("numpy jax.numpy numpy.ndarray jax.Array", "cumsum cumprod"), *spelled("numpy jax.numpy", "nancumsum nancumprod")
+)
 def numpy_cumulative(call: Call, a: Tensor, axis: int | None = None, dtype: Value = None, out: Value = None) -> Tensor:
     """Running totals along an axis, or of the flattened array."""
     return along(call, a, axis)
@@ -132,7 +138,9 @@ def numpy_accumulate(call: Call, array: Tensor, axis: int = 0, dtype: Value = No
 
 
 @shape_rule("tf.sort", "tf.argsort")
-def tf_sort(call: Call, values: Tensor, axis: int = -1, direction: Value = "ASCENDING", *options: Value, **keywords: Value) -> Tensor:
+def tf_sort(
+    call: Call, values: Tensor, axis: int = -1, direction: Value = "ASCENDING", *options: Value, **keywords: Value
+) -> Tensor:
     """Sorted along an axis."""
     return along(call, values, axis)
 
@@ -146,9 +154,7 @@ def tf_cumulative(
 
 
 @shape_rule("tf.math.top_k", "tf.nn.top_k")
-def tf_top_k(
-    call: Call, input: Tensor, k: Value = 1, sorted: Value = True, index_type: Value = None, name: Value = None
-) -> Value:
+def tf_top_k(call: Call, input: Tensor, k: Value = 1, sorted: Value = True, index_type: Value = None, name: Value = None) -> Value:
     """The greatest elements of the last axis, with their positions."""
     return _with_indices(greatest(call, input, k))
 
@@ -207,9 +213,16 @@ def torch_quantile(
 
 @shape_rule(*spelled("numpy jax.numpy", "quantile percentile nanquantile nanpercentile"))
 def numpy_quantile(
-    call: Call, a: Tensor, q: Tensor, axis: Axes = None, out: Value = None, overwrite_input: Value = False, method: Value = "linear",
-    keepdims: bool = False, **options: Value,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    a: Tensor,
+    q: Tensor,
+    axis: Axes = None,
+    out: Value = None,
+    overwrite_input: Value = False,
+    method: Value = "linear",
+    keepdims: bool = False,
+    **options: Value,
+) -> Tensor:
     """Quantiles and percentiles."""
     return quantiles(call, a, q, axis, keepdims)
 
@@ -240,7 +253,9 @@ def bincount(call: Call, x: Tensor, weights: Value = None, minlength: Value = 0,
     if length is not None:
         return x.with_shape(Shape((length,)), dtype="i32")
     least = as_size(minlength)
-    return x.with_shape(Shape((unknown(least if isinstance(least, int) else 0),)), dtype="i64", framework=framework_of_result(call, x))
+    return x.with_shape(
+        Shape((unknown(least if isinstance(least, int) else 0),)), dtype="i64", framework=framework_of_result(call, x)
+    )
 
 
 @shape_rule(*spelled("torch torch.Tensor", "histc"))
@@ -252,7 +267,12 @@ def torch_histogram(call: Call, input: Tensor, bins: Value = 100, min: Value = 0
 
 @shape_rule(*spelled("torch torch.Tensor", "unique"))
 def torch_unique(
-    call: Call, input: Tensor, sorted: Value = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    call: Call,
+    input: Tensor,
+    sorted: Value = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
 ) -> Value:
     """Distinct values: nobody knows how many."""
     values = _distinct(call, input, dim)
@@ -271,9 +291,14 @@ def _distinct(call: Call, tensor: Tensor, axis: int | None) -> Tensor:
 
 @shape_rule("numpy.unique", "jax.numpy.unique")
 def numpy_unique(
-    call: Call, ar: Tensor, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None,
+    call: Call,
+    ar: Tensor,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
     **options: Value,
-) -> Value:  # fmt: skip
+) -> Value:
     """Distinct values, with positions and counts."""
     values = _distinct(call, ar, axis)
     size = as_size(options.get("size"))
@@ -282,7 +307,12 @@ def numpy_unique(
     count = values.shape[0 if axis is None else axis]
     vector = values.with_shape(Shape((count,)), dtype="i64")
     inverse = values.with_shape(ar.shape if axis is None else Shape((ar.shape[axis],)), dtype="i64")
-    chosen = [values, *([vector] if return_index else []), *([inverse] if return_inverse else []), *([vector] if return_counts else [])]
+    chosen = [
+        values,
+        *([vector] if return_index else []),
+        *([inverse] if return_inverse else []),
+        *([vector] if return_counts else []),
+    ]
     return values if len(chosen) == 1 else tuple(chosen)
 
 

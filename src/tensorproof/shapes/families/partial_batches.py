@@ -32,12 +32,13 @@ def partial_batch_message(left: Shape, right: Shape) -> str:
     )
 
 
-def warn_of_partial_batch(call: Call, left: Tensor, right: Tensor) -> None:
-    """Two tensors that have to be of one shape are so only for full batches."""
+def warn_of_partial_batch(call: Call, left: Tensor, right: Tensor) -> bool:
+    """Two tensors that have to be of one shape are so only for full batches: whether that was said."""
     a, b = left.shape, right.shape
     if a.rank is None or b.rank is None or a.rank != b.rank:
-        return
+        return False
     for first, second in zip(a.dims, b.dims, strict=True):
         if assumes_full_batch(first, second):
             call.warn(PARTIAL_BATCH, partial_batch_message(a, b), tensors=(left, right))
-            return
+            return True
+    return False

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from tensorproof.rules.shapes.split_sizes import SPLIT_SIZES
 from tensorproof.rules.shapes.wrong_rank import WRONG_RANK
+from tensorproof.shapes.families.axis_numbers import replaced_size, resolved_axis
 from tensorproof.shapes.families.broadcasting import FLOAT_OF, framework_of_result
-from tensorproof.shapes.families.names import short_name, spelled
+from tensorproof.shapes.families.names import short_name, spelled, words
 from tensorproof.shapes.rule_table import Call, Mismatch, as_tensor, shape_property, shape_rule
 from tensorproof.shapes.sizes import Polynomial
 from tensorproof.shapes.values import Tensor, Value
 
 #: Functions whose result is a float for every input.
-_FLOATING = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan arcsin arccos arctan sinh cosh tanh asinh acosh atanh "
-    "arcsinh arccosh arctanh sigmoid erf erfc erfinv lgamma digamma reciprocal logit softplus silu gelu elu selu celu log_sigmoid "
-    "logsigmoid softsign deg2rad rad2deg sinc cbrt mish hard_sigmoid hardsigmoid".split()
+_FLOATING = words(
+    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan arcsin arccos arctan sinh cosh tanh asinh "
+    "acosh atanh arcsinh arccosh arctanh sigmoid erf erfc erfinv lgamma digamma reciprocal logit softplus silu gelu elu "
+    "selu celu log_sigmoid logsigmoid softsign deg2rad rad2deg sinc cbrt mish hard_sigmoid hardsigmoid"
 )
-_BOOLEAN = frozenset(
-    "isnan isinf isfinite isposinf isneginf isreal iscomplex signbit logical_not is_nan is_inf is_finite is_non_decreasing".split()
+_BOOLEAN = words(
+    "isnan isinf isfinite isposinf isneginf isreal iscomplex signbit logical_not is_nan is_inf is_finite is_non_decreasing"
 )
 
 
@@ -40,15 +42,15 @@ def elementwise(call: Call, operand: Tensor) -> Tensor:
 # -- PyTorch ----------------------------------------------------------------------------------------------------------
 
 _TORCH_BOTH = (
-    "abs absolute acos arccos acosh arccosh asin arcsin asinh arcsinh atan arctan atanh arctanh ceil conj cos cosh deg2rad rad2deg "
-    "digamma erf erfc erfinv exp exp2 expm1 floor frac isfinite isinf isnan isneginf isposinf isreal lgamma log log10 log1p log2 "
-    "logical_not bitwise_not logit nan_to_num neg negative positive reciprocal relu round rsqrt sigmoid sign sgn signbit sin sinc sinh "
-    "sqrt square tan tanh trunc fix angle"
+    "abs absolute acos arccos acosh arccosh asin arcsin asinh arcsinh atan arctan atanh arctanh ceil conj cos cosh deg2rad "
+    "rad2deg digamma erf erfc erfinv exp exp2 expm1 floor frac isfinite isinf isnan isneginf isposinf isreal lgamma log "
+    "log10 log1p log2 logical_not bitwise_not logit nan_to_num neg negative positive reciprocal relu round rsqrt sigmoid "
+    "sign sgn signbit sin sinc sinh sqrt square tan tanh trunc fix angle"
 )
 _TORCH_FUNCTIONS = "celu selu rrelu dropout alpha_dropout feature_alpha_dropout threshold"
 _TORCH_ACTIVATIONS = (
-    "relu relu6 leaky_relu elu celu selu gelu silu mish softplus softsign softshrink hardshrink tanhshrink hardtanh hardswish "
-    "hardsigmoid logsigmoid sigmoid tanh threshold rrelu dropout alpha_dropout feature_alpha_dropout"
+    "relu relu6 leaky_relu elu celu selu gelu silu mish softplus softsign softshrink hardshrink tanhshrink hardtanh "
+    "hardswish hardsigmoid logsigmoid sigmoid tanh threshold rrelu dropout alpha_dropout feature_alpha_dropout"
 )
 _TORCH_SPECIAL = "expit erf erfc erfinv exp2 expm1 log1p gammaln digamma entr i0 logit ndtr sinc"
 
@@ -64,7 +66,9 @@ def torch_elementwise(call: Call, input: Tensor, *options: Value, **keywords: Va
     return elementwise(call, input)
 
 
-@shape_rule(*spelled("torch.Tensor", "requires_grad_ pin_memory share_memory_ fill_ zero_ uniform_ normal_ random_ bernoulli_ exponential_"))
+@shape_rule(
+    *spelled("torch.Tensor", "requires_grad_ pin_memory share_memory_ fill_ zero_ uniform_ normal_ random_ bernoulli_ exponential_")
+)
 def torch_refilled(call: Call, input: Tensor, *options: Value, **keywords: Value) -> Tensor:
     """Methods that change the receiver or its bookkeeping, and return it."""
     return input.with_shape(input.shape, contiguous=input.contiguous, new_axes=input.new_axes, kind=input.kind)
@@ -103,18 +107,25 @@ def same_elements(call: Call, input: Tensor) -> Tensor:
 # -- NumPy, JAX -------------------------------------------------------------------------------------------------------
 
 _NUMPY_UNARY = (
-    "abs absolute fabs exp exp2 expm1 log log2 log10 log1p sqrt square cbrt reciprocal sin cos tan arcsin arccos arctan sinh cosh tanh "
-    "arcsinh arccosh arctanh deg2rad rad2deg degrees radians floor ceil trunc rint round sign negative positive isnan isinf isfinite "
-    "isposinf isneginf isreal iscomplex signbit logical_not invert bitwise_not conj conjugate nan_to_num sinc i0 angle real imag copy"
+    "abs absolute fabs exp exp2 expm1 log log2 log10 log1p sqrt square cbrt reciprocal sin cos tan arcsin arccos arctan "
+    "sinh cosh tanh arcsinh arccosh arctanh deg2rad rad2deg degrees radians floor ceil trunc rint round sign negative "
+    "positive isnan isinf isfinite isposinf isneginf isreal iscomplex signbit logical_not invert bitwise_not conj conjugate "
+    "nan_to_num sinc i0 angle real imag copy"
 )
 _NUMPY_METHODS = "round conj conjugate copy"
 _JAX_NN = (
-    "relu relu6 sigmoid softplus silu swish gelu elu selu celu leaky_relu hard_tanh hard_sigmoid hard_swish hard_silu log_sigmoid "
-    "soft_sign mish squareplus sparse_plus"
+    "relu relu6 sigmoid softplus silu swish gelu elu selu celu leaky_relu hard_tanh hard_sigmoid hard_swish hard_silu "
+    "log_sigmoid soft_sign mish squareplus sparse_plus"
 )
 _JAX_LAX = "abs exp log tanh sqrt rsqrt sin cos neg sign floor ceil round logistic erf square stop_gradient log1p expm1 is_finite"
 #: Functions whose value matters: sizes are computed with them.
-_VALUES: dict[str, Callable[[float], float]] = {"floor": math.floor, "ceil": math.ceil, "round": round, "abs": abs, "sqrt": math.sqrt}
+_VALUES: dict[str, Callable[[float], float]] = {
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": round,
+    "abs": abs,
+    "sqrt": math.sqrt,
+}
 
 
 @shape_rule("numpy.fix", *spelled("numpy jax.numpy", _NUMPY_UNARY), *spelled("numpy.ndarray jax.Array", _NUMPY_METHODS))
@@ -162,8 +173,8 @@ def scipy_elementwise(call: Call, x: Tensor, *options: Value, **keywords: Value)
 # -- TensorFlow, Keras ------------------------------------------------------------------------------------------------
 
 _TF_BOTH = (
-    "abs acos acosh asin asinh atan atanh ceil conj cos cosh digamma erf exp floor is_nan is_inf is_finite lgamma log log1p log_sigmoid "
-    "logical_not negative reciprocal rint round rsqrt sigmoid sign sin sinh sqrt square tan tanh expm1 erfc"
+    "abs acos acosh asin asinh atan atanh ceil conj cos cosh digamma erf exp floor is_nan is_inf is_finite lgamma log log1p "
+    "log_sigmoid logical_not negative reciprocal rint round rsqrt sigmoid sign sin sinh sqrt square tan tanh expm1 erfc"
 )
 
 
@@ -198,12 +209,14 @@ def tf_rescaled(call: Call, t: Tensor, *options: Value, **keywords: Value) -> Te
 
 
 _KERAS_UNARY = (
-    "abs absolute arccos arccosh arcsin arcsinh arctan arctanh ceil conj conjugate copy cos cosh exp expm1 exp2 floor isfinite isinf isnan "
-    "log log10 log1p log2 logical_not bitwise_not nan_to_num negative reciprocal round sign sin sinh sqrt rsqrt square tan tanh erf erfinv "
-    "relu relu6 sigmoid softplus softsign silu swish gelu elu selu celu leaky_relu hard_sigmoid hard_silu hard_tanh log_sigmoid "
-    "stop_gradient real imag trunc"
+    "abs absolute arccos arccosh arcsin arcsinh arctan arctanh ceil conj conjugate copy cos cosh exp expm1 exp2 floor "
+    "isfinite isinf isnan log log10 log1p log2 logical_not bitwise_not nan_to_num negative reciprocal round sign sin sinh "
+    "sqrt rsqrt square tan tanh erf erfinv relu relu6 sigmoid softplus softsign silu swish gelu elu selu celu leaky_relu "
+    "hard_sigmoid hard_silu hard_tanh log_sigmoid stop_gradient real imag trunc"
 )
-_KERAS_ACTIVATIONS = "relu relu6 sigmoid softplus softsign silu swish gelu elu selu leaky_relu hard_sigmoid tanh exponential linear mish"
+_KERAS_ACTIVATIONS = (
+    "relu relu6 sigmoid softplus softsign silu swish gelu elu selu leaky_relu hard_sigmoid tanh exponential linear mish"
+)
 
 
 @shape_rule(*spelled("keras.ops", _KERAS_UNARY), *spelled("keras.activations", _KERAS_ACTIVATIONS))
@@ -220,9 +233,6 @@ def keras_dropout(call: Call, inputs: Tensor, rate: Value, noise_shape: Value = 
 
 def gated(call: Call, operand: Tensor, axis: int) -> Tensor:
     """A gated linear unit: an axis is halved."""
-    from tensorproof.rules.shapes.split_sizes import SPLIT_SIZES
-    from tensorproof.shapes.families.axis_numbers import replaced_size, resolved_axis
-
     shape = operand.shape
     if shape.rank == 0:
         raise Mismatch(WRONG_RANK, "a gated linear unit halves an axis, but a scalar has none", tensors=(operand,))

@@ -135,7 +135,9 @@ class _Distributions:
     """What the old and the new generator of NumPy share."""
 
     normal = uniform = laplace = logistic = gumbel = lognormal = beta = gamma = binomial = negative_binomial = _distribution(2)
-    exponential = poisson = standard_gamma = rayleigh = chisquare = geometric = pareto = weibull = power = standard_t = _distribution(1)
+    exponential = poisson = standard_gamma = rayleigh = chisquare = geometric = pareto = weibull = power = standard_t = (
+        _distribution(1)
+    )
     random = standard_normal = standard_exponential = standard_cauchy = _distribution(0)
 
     def shuffle(self, call: Call, x: Value, axis: Value = 0) -> Value:
@@ -259,7 +261,11 @@ def torch_multinomial(call: Call, input: Tensor, num_samples: Size, replacement:
 )
 def tf_random(call: Call, shape: Sizes, *options: Value, dtype: Value = None, **keywords: Value) -> Tensor:
     """Of the given sizes."""
-    kind = "i32" if call.name.endswith("randint") else next((o for o in (dtype, *options) if not isinstance(o, int | float | Tensor)), None)
+    kind = (
+        "i32"
+        if call.name.endswith("randint")
+        else next((o for o in (dtype, *options) if not isinstance(o, int | float | Tensor)), None)
+    )
     return Tensor(Shape(shape), kind if isinstance(kind, str) and kind == "i32" else dtype_name(kind, "f32"), call.framework)
 
 
@@ -277,7 +283,7 @@ def tf_shuffle(call: Call, value: Tensor, *options: Value, **keywords: Value) ->
     return value.with_shape(value.shape, framework=call.framework)
 
 
-@shape_rule("tf.random.gamma", "tf.random.poisson", "tf.random_gamma", "tf.random_poisson")
+@shape_rule("tf.random.gamma", "tf.random.poisson", "tf.random_gamma")
 def tf_gamma(call: Call, shape: Sizes, alpha: Tensor, beta: Value = None, *options: Value, **keywords: Value) -> Tensor:
     """Of the given sizes for each parameter."""
     return alpha.with_shape(alpha.shape.preceded(*shape), dtype="f32", framework="tf")

@@ -6,15 +6,15 @@ from tensorproof.rules.shapes.single_class import SINGLE_CLASS
 from tensorproof.rules.shapes.wrong_rank import WRONG_RANK
 from tensorproof.shapes.families.axis_numbers import resolved_axes, without_axes
 from tensorproof.shapes.families.broadcasting import FLOAT_OF, broadcast, framework_of_result
-from tensorproof.shapes.families.names import short_name, spelled
+from tensorproof.shapes.families.names import short_name, spelled, words
 from tensorproof.shapes.rule_table import Axes, Call, Mismatch, NotKnown, as_tensor, coerced, shape_rule
 from tensorproof.shapes.sizes import Polynomial, Size, largest, product, smallest
 from tensorproof.shapes.values import ListValue, Results, Tensor, Value
 
-_BOOLEAN = frozenset("any all reduce_any reduce_all".split())
-_INDICES = frozenset("argmax argmin nanargmax nanargmin count_nonzero".split())
-_AVERAGES = frozenset("mean std var median reduce_mean reduce_std reduce_variance nanmean nanstd nanvar".split())
-_SUMS = frozenset("sum prod reduce_sum reduce_prod nansum nanprod".split())
+_BOOLEAN = words("any all reduce_any reduce_all")
+_INDICES = words("argmax argmin nanargmax nanargmin count_nonzero")
+_AVERAGES = words("mean std var median reduce_mean reduce_std reduce_variance nanmean nanstd nanvar")
+_SUMS = words("sum prod reduce_sum reduce_prod nansum nanprod")
 
 
 # -- the kernel -------------------------------------------------------------------------------------------------------
@@ -85,7 +85,9 @@ def warn_of_single_class(call: Call, tensor: Tensor, axis: int | None) -> None:
     is_class_axis = position == 1 or is_last
     if is_class_axis and tensor.shape.dims[position] == 1 and position not in tensor.new_axes:
         always = "always 0" if "arg" in short_name(call.name) else "always 1"
-        message = f"axis {axis} of {tensor.shape} has one element: the result is {always}; one output for two classes needs a threshold"
+        message = (
+            f"axis {axis} of {tensor.shape} has one element: the result is {always}; one output for two classes needs a threshold"
+        )
         call.warn(SINGLE_CLASS, message, tensors=(tensor,))
 
 
@@ -104,7 +106,9 @@ def arg_reduced(call: Call, tensor: Tensor, axis: int | None, keep: bool = False
     "torch.special.logsumexp",
     *spelled("torch torch.Tensor", "logsumexp"),
 )
-def torch_reduce(call: Call, input: Tensor, dim: Axes = None, keepdim: bool = False, *, dtype: Value = None, out: Value = None) -> Tensor:
+def torch_reduce(
+    call: Call, input: Tensor, dim: Axes = None, keepdim: bool = False, *, dtype: Value = None, out: Value = None
+) -> Tensor:
     """Over one axis or several; an empty list of axes means all of them."""
     return reduced(call, input, None if dim == () else dim, keepdim)
 
@@ -149,7 +153,9 @@ def _as_axes(value: Value) -> Axes:
 
 
 @shape_rule(*spelled("torch torch.Tensor", "max min"))
-def torch_extreme(call: Call, input: Tensor, dim: Value = None, keepdim: bool = False, *, other: Value = None, out: Value = None) -> Value:
+def torch_extreme(
+    call: Call, input: Tensor, dim: Value = None, keepdim: bool = False, *, other: Value = None, out: Value = None
+) -> Value:
     """All elements, one axis (values and indices), or two tensors element by element."""
     second = dim if other is None else other
     if second is None:
@@ -350,7 +356,9 @@ def tf_arg(
 
 
 @shape_rule("tf.math.count_nonzero")
-def tf_count_nonzero(call: Call, input: Tensor, axis: Axes = None, keepdims: bool = False, dtype: Value = None, name: Value = None) -> Tensor:
+def tf_count_nonzero(
+    call: Call, input: Tensor, axis: Axes = None, keepdims: bool = False, dtype: Value = None, name: Value = None
+) -> Tensor:
     """How many elements are not zero."""
     return reduced(call, input, axis, keepdims)
 
@@ -407,6 +415,8 @@ def keras_average(call: Call, x: Tensor, axis: Axes = None, weights: Value = Non
 @shape_rule("keras.ops.norm")
 def keras_norm(call: Call, x: Tensor, ord: Value = None, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Norms of vectors over one axis, of matrices over two."""
+    if axis is None and x.shape.rank is not None and x.shape.rank > 2:
+        raise Mismatch(WRONG_RANK, f"a norm without axes is that of a vector or a matrix, not of {x.shape}", tensors=(x,))
     return reduced(call, x, axis, keepdims)
 
 

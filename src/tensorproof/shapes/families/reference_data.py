@@ -169,7 +169,12 @@ class ImageFolder:
         return unknown()
 
 
-@native_class("torchvision.datasets.ImageNet", "torchvision.datasets.Food101", "torchvision.datasets.Flowers102", "torchvision.datasets.OxfordIIITPet")
+@native_class(
+    "torchvision.datasets.ImageNet",
+    "torchvision.datasets.Food101",
+    "torchvision.datasets.Flowers102",
+    "torchvision.datasets.OxfordIIITPet",
+)
 class LargePictures(ImageFolder):
     """Photographs of any size."""
 
@@ -222,7 +227,9 @@ def keras_data(call: Call, *arguments: Value, **options: Value) -> Value:
     sample, label, counts, dtype = _KERAS[name]
     resized = any(key in options for key in ("test_split", "maxlen", "skip_top"))
     sizes: tuple[Size, ...] = tuple(unknown() for _ in counts) if resized else counts
-    return tuple((_array(count, *sample, dtype=dtype), _array(count, *label, dtype="i64" if sample != (13,) else "f64")) for count in sizes)
+    return tuple(
+        (_array(count, *sample, dtype=dtype), _array(count, *label, dtype="i64" if sample != (13,) else "f64")) for count in sizes
+    )
 
 
 # -- tutorials of TensorFlow 1 ----------------------------------------------------------------------------------------
@@ -277,9 +284,7 @@ def read_data_sets(
     validation: Size = unknown(0) if kept is None else kept
     cls = CLASSES["tf.examples.tutorials.mnist.input_data.DataSet"]
     parts: dict[str, Size] = {"train": 60_000 - validation, "validation": validation, "test": 10_000}
-    sets = {
-        name: NativeObject(cls, call.place, count=count, one_hot=one_hot, reshape=reshape) for name, count in parts.items()
-    }
+    sets = {name: NativeObject(cls, call.place, count=count, one_hot=one_hot, reshape=reshape) for name, count in parts.items()}
     return NativeObject(CLASSES["types.SimpleNamespace"], call.place, **sets)
 
 
@@ -303,10 +308,16 @@ def table(call: Call, *arguments: Value, return_X_y: Value = False, as_frame: Va
         return (_array(rows, columns), target)
     pictures = {"images": _array(rows, 8, 8)} if name == "load_digits" else {}
     names = {"target_names": _array(classes, dtype="")} if classes else {}
-    return NativeObject(CLASSES["types.SimpleNamespace"], call.place, data=_array(rows, columns), target=target, **pictures, **names)
+    return NativeObject(
+        CLASSES["types.SimpleNamespace"], call.place, data=_array(rows, columns), target=target, **pictures, **names
+    )
 
 
-@shape_rule(*spelled("sklearn.datasets", "make_classification make_regression make_blobs make_moons make_circles make_swiss_roll make_s_curve"))
+@shape_rule(
+    *spelled(
+        "sklearn.datasets", "make_classification make_regression make_blobs make_moons make_circles make_swiss_roll make_s_curve"
+    )
+)
 def made_table(call: Call, n_samples: Value = 100, n_features: Value = UNKNOWN, **options: Value) -> Value:
     """Random points and their target."""
     defaults = {"make_classification": 20, "make_regression": 100, "make_blobs": 2, "make_swiss_roll": 3, "make_s_curve": 3}
@@ -369,7 +380,12 @@ def _share(size: Value, rows: int, rounded: Callable[[float], int]) -> int | Non
     return rounded(size * rows) if isinstance(size, float) else None
 
 
-@native_class(*spelled("sklearn.preprocessing", "StandardScaler MinMaxScaler RobustScaler MaxAbsScaler Normalizer QuantileTransformer PowerTransformer"))
+@native_class(
+    *spelled(
+        "sklearn.preprocessing",
+        "StandardScaler MinMaxScaler RobustScaler MaxAbsScaler Normalizer QuantileTransformer PowerTransformer",
+    )
+)
 class Scaler:
     """Columns brought to one scale: shapes stay."""
 

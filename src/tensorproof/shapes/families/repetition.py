@@ -168,7 +168,9 @@ def torch_unfold(input: Tensor, dimension: int, size: Size, step: Size) -> Tenso
 
 
 @shape_rule("numpy.lib.stride_tricks.sliding_window_view")
-def sliding_window_view(x: Tensor, window_shape: Sizes, axis: Axes = None, *, subok: Value = False, writeable: Value = False) -> Tensor:
+def sliding_window_view(
+    x: Tensor, window_shape: Sizes, axis: Axes = None, *, subok: Value = False, writeable: Value = False
+) -> Tensor:
     """All windows; their axes come behind the others."""
     rank = x.shape.rank
     if rank is None:
@@ -216,9 +218,7 @@ def padded_from_back(tensor: Tensor, pad: Sequence[Size], mode: str = "constant"
             return tensor.with_shape(ANY_SHAPE)
         tail = [size + sum(pairs[-1 - place]) for place, size in enumerate(shape.last(len(pairs)))]
         return tensor.with_shape(Shape((), tuple(tail)))
-    if len(pairs) > shape.rank or (
-        mode != "constant" and (len(pairs) > 3 or len(pairs) not in (shape.rank - 1, shape.rank - 2))
-    ):
+    if len(pairs) > shape.rank or (mode != "constant" and (len(pairs) > 3 or len(pairs) not in (shape.rank - 1, shape.rank - 2))):
         message = f"padding for {len(pairs)} axes does not fit to {shape}, which has {shape.rank}"
         raise Mismatch(WRONG_RANK, message, tensors=(tensor,))
     widths: list[tuple[Size, Size]] = [(0, 0)] * (shape.rank - len(pairs)) + list(reversed(pairs))

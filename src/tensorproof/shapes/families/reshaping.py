@@ -85,7 +85,9 @@ def _with_remainder(call: Call, tensor: Tensor, target: tuple[Size, ...], free: 
     if is_remainder and _never_whole(total, known, rest):
         wanted = f"; {total} is no multiple of {known}"
         message = f"{source} has {total} elements, which do not fit into {Shape(target)}{wanted}"
-        raise Mismatch(RESHAPE_COUNT, message, result=with_rest(source.dims[0] if free == 0 and source.dims else unknown()), tensors=(tensor,))
+        raise Mismatch(
+            RESHAPE_COUNT, message, result=with_rest(source.dims[0] if free == 0 and source.dims else unknown()), tensors=(tensor,)
+        )
     # A graph of TensorFlow 1 is looked at again with the sizes that are fed.
     if is_remainder and free == 0 and isinstance(rest, Polynomial) and _is_batch(source.dims[0]) and not call.is_tf1:
         call.warn(
@@ -314,7 +316,9 @@ def lax_reshape(call: Call, operand: Tensor, new_sizes: Sizes, dimensions: Axes 
     return reshaped(call, operand, new_sizes)
 
 
-@shape_rule("numpy.ravel", "numpy.ndarray.ravel", "numpy.ndarray.flatten", "jax.numpy.ravel", "jax.Array.ravel", "jax.Array.flatten")
+@shape_rule(
+    "numpy.ravel", "numpy.ndarray.ravel", "numpy.ndarray.flatten", "jax.numpy.ravel", "jax.Array.ravel", "jax.Array.flatten"
+)
 def ravel(a: Tensor, order: Value = "C", *, out_sharding: Value = None) -> Tensor:
     """One axis."""
     return _raveled(a)

@@ -122,9 +122,9 @@ def torch_index_fill(input: Tensor, dim: int, index: Tensor, value: Value) -> Te
 def _check_updates(shape: Shape, indices: Tensor, updates: Tensor, result: Tensor) -> None:
     """Coordinates lie along the last axis of the indices; each has one update of the shape of what it points to."""
     index = indices.shape
-    if shape.rank is None or index.rank is None or index.rank == 0 or not isinstance(index[-1], int):
+    depth = index[-1] if index.rank else None
+    if shape.rank is None or index.rank is None or not isinstance(depth, int):
         return
-    depth = index[-1]
     if depth > shape.rank:
         message = f"the indices {index} have {depth} coordinates, but {shape} has {shape.rank} axes"
         raise Mismatch(GATHER_SHAPE, message, result=result, tensors=(indices, updates))
@@ -153,7 +153,13 @@ def keras_scatter(indices: Tensor, values: Tensor, shape: Sizes) -> Tensor:
     return result
 
 
-@shape_rule("tf.tensor_scatter_nd_update", "tf.tensor_scatter_nd_add", "tf.tensor_scatter_nd_sub", "tf.tensor_scatter_nd_max", "tf.tensor_scatter_nd_min")
+@shape_rule(
+    "tf.tensor_scatter_nd_update",
+    "tf.tensor_scatter_nd_add",
+    "tf.tensor_scatter_nd_sub",
+    "tf.tensor_scatter_nd_max",
+    "tf.tensor_scatter_nd_min",
+)
 def tf_tensor_scatter(tensor: Tensor, indices: Tensor, updates: Tensor, name: Value = None) -> Tensor:
     """Updates at coordinates of an array."""
     _check_updates(tensor.shape, indices, updates, _kept(tensor))
@@ -176,7 +182,7 @@ class Indexer:
 
     array: Value
 
-    def __getitem__(self, call: Call, index: Value) -> Value:
+    def __getitem__(self, call: Call, index: Value) -> Value:  # noqa: PLE0302
         return NativeObject(CLASSES["jax.Array.at.ref"], call.place, array=self.array, index=index)
 
 

@@ -20,11 +20,13 @@ def sizes_of(tensor: Tensor) -> Value:
 
 
 def count_of(tensor: Tensor) -> Value:
+    """How many elements."""
     elements = tensor.shape.elements
     return unknown(0) if elements is None else elements
 
 
 def rank_of(tensor: Tensor) -> Value:
+    """How many axes."""
     return unknown(tensor.shape.least_rank) if tensor.shape.rank is None else tensor.shape.rank
 
 
@@ -124,9 +126,9 @@ def tf_get_shape(input: Tensor) -> Value:
 
 @shape_rule(*spelled("torch.Tensor numpy.ndarray jax.Array", "item"))
 def item(input: Tensor, *index: Value) -> Value:
-    """The one element: known only if the content is."""
+    """The one element: its value if the content is known, else a number, which is like a scalar array."""
     content = input.content
-    return content if isinstance(content, int) else UNKNOWN
+    return content if isinstance(content, int) else Tensor(SCALAR, input.dtype, "numpy")
 
 
 @shape_rule(*spelled("torch.Tensor numpy.ndarray jax.Array", "tolist"))
@@ -155,13 +157,20 @@ def array_equal(input: Tensor, other: Tensor, **keywords: Value) -> Value:
     return UNKNOWN
 
 
-@shape_rule(*spelled("torch", "is_tensor is_floating_point is_complex"), *spelled("torch.Tensor", "is_floating_point is_contiguous is_complex"))
+@shape_rule(
+    *spelled("torch", "is_tensor is_floating_point is_complex"),
+    *spelled("torch.Tensor", "is_floating_point is_contiguous is_complex"),
+)
 def predicate(input: Value, *options: Value, **keywords: Value) -> Value:
     """Questions whose answers are not needed."""
     return UNKNOWN
 
 
-@shape_property(*spelled("torch.Tensor", "device requires_grad is_cuda is_leaf grad_fn layout"), "numpy.ndarray.nbytes", "numpy.ndarray.itemsize")
+@shape_property(
+    *spelled("torch.Tensor", "device requires_grad is_cuda is_leaf grad_fn layout"),
+    "numpy.ndarray.nbytes",
+    "numpy.ndarray.itemsize",
+)
 def unknown_attribute(input: Tensor) -> Value:
     """Attributes that say nothing of shapes."""
     return UNKNOWN

@@ -15,7 +15,9 @@ from tensorproof.shapes.values import Recipe, Tensor, Value
 _DENSE_LAYERS = frozenset({"torch.nn.Linear", "torch.nn.LazyLinear", "keras.layers.Dense", "torch.nn.functional.linear"})
 _PRODUCTS = frozenset({"matmul", "__matmul__", "dot", "mm", "addmm"})
 #: Operations behind which a product is looked for: those that keep the axes of their first operand.
-_TRANSPARENT = frozenset({"__add__", "__sub__", "__mul__", "__truediv__", "add", "subtract", "multiply", "divide", "bias_add", "clip", "clamp"})
+_TRANSPARENT = frozenset(
+    {"__add__", "__sub__", "__mul__", "__truediv__", "add", "subtract", "multiply", "divide", "bias_add", "clip", "clamp"}
+)
 
 
 def softmax(call: Call, tensor: Tensor, axis: int) -> Tensor:
@@ -30,7 +32,11 @@ def softmax(call: Call, tensor: Tensor, axis: int) -> Tensor:
 def _warn_of_batch(call: Call, tensor: Tensor, axis: int) -> None:
     """The first axis of two counts samples: it is a batch, or rows of what a layer or a product with a matrix computed."""
     shape = tensor.shape
-    if shape.rank != 2 or shape.dims[1] == 1 or short_name(call.name) not in ("softmax", "log_softmax", "__call__", "Softmax", "LogSoftmax"):
+    if (
+        shape.rank != 2
+        or shape.dims[1] == 1
+        or short_name(call.name) not in ("softmax", "log_softmax", "__call__", "Softmax", "LogSoftmax")
+    ):
         return
     rows, columns = shape.dims
     is_batch = any(symbol.role == "batch" for symbol in symbols(rows))
@@ -50,10 +56,12 @@ def _origin(recipe: Recipe | None) -> str:
             return "layer"
         if name.rpartition(".")[2] in _PRODUCTS:
             return "product"
-        if name.rpartition(".")[2] not in _TRANSPARENT:
+        short = name.rpartition(".")[2]
+        if short not in _TRANSPARENT and short != "squeeze":
             return ""
         first = recipe.arguments[0] if recipe.arguments else None
-        recipe = first.recipe if isinstance(first, Tensor) and first.shape.rank == 2 else None
+        rank = 3 if short == "squeeze" else 2
+        recipe = first.recipe if isinstance(first, Tensor) and first.shape.rank == rank else None
     return ""
 
 
@@ -70,7 +78,9 @@ def torch_softmax(call: Call, input: Tensor, dim: int, dtype: Value = None) -> T
 
 
 @shape_rule(*spelled("torch.nn.functional", "softmax softmin log_softmax"))
-def torch_functional_softmax(call: Call, input: Tensor, dim: int | None = None, _stacklevel: Value = 3, dtype: Value = None) -> Tensor:
+def torch_functional_softmax(
+    call: Call, input: Tensor, dim: int | None = None, _stacklevel: Value = 3, dtype: Value = None
+) -> Tensor:
     """Softmax over an axis, or over the one that PyTorch guesses."""
     axis = legacy_axis(input) if dim is None else dim
     return elementwise(call, input) if axis is None else softmax(call, input, axis)

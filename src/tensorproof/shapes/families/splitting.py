@@ -177,7 +177,7 @@ def _pieces(tensor: Tensor, size: Size, axis: int) -> Value:
     return ListValue(None, _part(tensor, position, unknown()))
 
 
-@shape_rule("torch.split", "torch.functional.split")
+@shape_rule("torch.split")
 def torch_split(tensor: Tensor, split_size_or_sections: Value, dim: int = 0) -> Value:
     """Pieces of one size, or of given sizes."""
     return _split(tensor, split_size_or_sections, dim)
@@ -312,7 +312,7 @@ def keras_unstack(x: Tensor, num: Value = None, axis: int = 0) -> Value:
     return _as_list(rows(x, axis, num))
 
 
-@shape_rule("tf.unstack", "tf.unpack")
+@shape_rule("tf.unstack")
 def tf_unstack(value: Tensor, num: Value = None, axis: int = 0, name: Value = "unstack") -> Value:
     """All slices along an axis."""
     return _as_list(rows(value, axis, num))

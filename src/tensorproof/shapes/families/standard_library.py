@@ -191,7 +191,9 @@ def itertools_repeat(object: Value, times: Value = UNKNOWN) -> Value:
     return Iterator([object] * times) if isinstance(times, int) and times <= _MOST_LISTED else Iterator(None, object)
 
 
-@shape_rule("itertools.cycle", "itertools.accumulate", "itertools.count", "itertools.takewhile", "itertools.dropwhile", "itertools.starmap")
+@shape_rule(
+    "itertools.cycle", "itertools.accumulate", "itertools.count", "itertools.takewhile", "itertools.dropwhile", "itertools.starmap"
+)
 def itertools_endless(call: Call, first: Value = 0, *arguments: Value, **options: Value) -> Value:
     """Sequences without end, or whose items are not followed."""
     name = call.name.rpartition(".")[2]
@@ -203,7 +205,15 @@ def itertools_endless(call: Call, first: Value = 0, *arguments: Value, **options
     return Iterator(None, stream.element if stream.items is None else any_of(call.run, stream.items))
 
 
-@shape_rule("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.std.tqdm", "tqdm.rich.tqdm", "rich.progress.track", "alive_progress.alive_it")
+@shape_rule(
+    "tqdm.tqdm",
+    "tqdm.auto.tqdm",
+    "tqdm.notebook.tqdm",
+    "tqdm.std.tqdm",
+    "tqdm.rich.tqdm",
+    "rich.progress.track",
+    "alive_progress.alive_it",
+)
 def progress(iterable: Value = UNKNOWN, *arguments: Value, **options: Value) -> Value:
     """A bar around an iterable, which stays what it is."""
     return UNKNOWN if iterable is None else iterable
@@ -231,7 +241,11 @@ def ordered_dict(call: Call, values: Value = None, **entries: Value) -> Value:
         return DictValue(None if values.entries is None else {**values.entries, **entries}, values.element)
     items = iterate(call.run, values).items
     pairs = [pair for pair in items or () if isinstance(pair, tuple) and len(pair) == 2 and is_key(pair[0])]
-    return DictValue({pair[0]: pair[1] for pair in pairs} | entries) if items is not None and len(pairs) == len(items) else DictValue(None)
+    return (
+        DictValue({pair[0]: pair[1] for pair in pairs} | entries)
+        if items is not None and len(pairs) == len(items)
+        else DictValue(None)
+    )
 
 
 @shape_rule("collections.defaultdict", "collections.Counter")

@@ -67,7 +67,9 @@ class Dataset:
         size, length = as_size(batch_size), self._count()
         endless = self.length == math.inf
         rows = batch_rows(length, size, drops_last=drop_remainder is True or endless, place=call.place)
-        element = mapped(lambda leaf: leaf.with_shape(leaf.shape.preceded(rows)) if isinstance(leaf, Tensor) else UNKNOWN, self.element)
+        element = mapped(
+            lambda leaf: leaf.with_shape(leaf.shape.preceded(rows)) if isinstance(leaf, Tensor) else UNKNOWN, self.element
+        )
         return dataset(call, element, math.inf if endless else _batches(length, size, drops_last=drop_remainder is True))
 
     def padded_batch(self, call: Call, batch_size: Value, *arguments: Value, **options: Value) -> Value:
@@ -140,7 +142,9 @@ class Dataset:
         return dataset(call, UNKNOWN)
 
     def as_numpy_iterator(self, call: Call) -> Value:
-        convert = mapped(lambda leaf: Tensor(leaf.shape, leaf.dtype, "numpy") if isinstance(leaf, Tensor) else UNKNOWN, self.element)
+        convert = mapped(
+            lambda leaf: Tensor(leaf.shape, leaf.dtype, "numpy") if isinstance(leaf, Tensor) else UNKNOWN, self.element
+        )
         return Iterator(None, convert)
 
     def make_one_shot_iterator(self, call: Call) -> Value:
@@ -232,7 +236,15 @@ def zipped(call: Call, *datasets: Value, **options: Value) -> Value:
 
 
 @shape_rule("tf.data.Dataset.from_generator")
-def from_generator(call: Call, generator: Value, output_types: Value = None, output_shapes: Value = None, args: Value = None, output_signature: Value = None, **options: Value) -> Value:
+def from_generator(
+    call: Call,
+    generator: Value,
+    output_types: Value = None,
+    output_shapes: Value = None,
+    args: Value = None,
+    output_signature: Value = None,
+    **options: Value,
+) -> Value:
     """Elements as they are declared."""
     if output_signature is None:
         return dataset(call, UNKNOWN)

@@ -33,7 +33,7 @@ class GradientTape:
     persistent: Value = False
     watch_accessed_variables: Value = True
 
-    def __enter__(self, call: Call) -> Value:
+    def __enter__(self, call: Call) -> Value:  # noqa: PLE0302
         return call.receiver
 
     stop_recording = __enter__
@@ -120,7 +120,9 @@ class Fields(NativeObject):
 # -- functions --------------------------------------------------------------------------------------------------------
 
 
-@shape_rule("tf.function", "tf.autograph.experimental.do_not_convert", "tf.custom_gradient", "tf.recompute_grad", "tf.make_template")
+@shape_rule(
+    "tf.function", "tf.autograph.experimental.do_not_convert", "tf.custom_gradient", "tf.recompute_grad", "tf.make_template"
+)
 def function(func: Value = None, *arguments: Value, **options: Value) -> Value:
     """The function itself."""
     return UNKNOWN if func is None else func
@@ -141,7 +143,14 @@ def python_function(func: Value, inp: Value = None, Tout: Value = None, *argumen
 
 @shape_rule("tf.cond")
 def conditional(
-    call: Call, pred: Value, true_fn: Value = None, false_fn: Value = None, *further: Value, fn1: Value = None, fn2: Value = None, **options: Value
+    call: Call,
+    pred: Value,
+    true_fn: Value = None,
+    false_fn: Value = None,
+    *further: Value,
+    fn1: Value = None,
+    fn2: Value = None,
+    **options: Value,
 ) -> Value:
     """What either of two functions returns."""
     ends = [call.run.call_at(call.place, branch, ()) for branch in (true_fn or fn1, false_fn or fn2) if branch is not None]
@@ -200,11 +209,13 @@ def _stacked(result: Value, rows: Size) -> Value:
     """The results of all rows as one tensor each."""
     return mapped(
         result,
-        lambda leaf: leaf.with_shape(leaf.shape.preceded(rows))
-        if isinstance(leaf, Tensor)
-        else Tensor(Shape((rows,)), "", "tf")
-        if isinstance(leaf, bool | int | float)
-        else Tensor(Shape((rows,), ()), "", "tf", contiguous=None),
+        lambda leaf: (
+            leaf.with_shape(leaf.shape.preceded(rows))
+            if isinstance(leaf, Tensor)
+            else Tensor(Shape((rows,)), "", "tf")
+            if isinstance(leaf, bool | int | float)
+            else Tensor(Shape((rows,), ()), "", "tf", contiguous=None)
+        ),
     )
 
 
@@ -242,5 +253,3 @@ def decode_raw(input_bytes: Tensor, *options: Value, **keywords: Value) -> Tenso
 def text(*arguments: Value, **options: Value) -> Tensor:
     """Texts."""
     return Tensor(ANY_SHAPE, "", "tf", contiguous=None)
-
-

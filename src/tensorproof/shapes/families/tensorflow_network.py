@@ -72,7 +72,9 @@ def half_square(t: Tensor, name: Value = None) -> Tensor:
 
 
 @shape_rule("tf.nn.log_poisson_loss")
-def log_poisson_loss(call: Call, targets: Tensor, log_input: Tensor, compute_full_loss: Value = False, name: Value = None) -> Tensor:
+def log_poisson_loss(
+    call: Call, targets: Tensor, log_input: Tensor, compute_full_loss: Value = False, name: Value = None
+) -> Tensor:
     """One loss for each element."""
     return _of_equal(call, targets, log_input)
 
@@ -107,7 +109,9 @@ def class_entropy(call: Call, labels: Tensor, logits: Tensor, axis: int = -1) ->
         message = f"{call.name} of labels {labels.shape} and logits {logits.shape}: the labels are stretched; are they one-hot?"
         call.warn(LOSS_BROADCAST, message, tensors=(labels, logits))
     elif logits.shape.least_rank and logits.shape[axis if logits.shape.rank is not None else -1] == 1:
-        message = f"{call.name} of logits {logits.shape} has one class: the loss is always zero; use sigmoid_cross_entropy_with_logits"
+        message = (
+            f"{call.name} of logits {logits.shape} has one class: the loss is always zero; use sigmoid_cross_entropy_with_logits"
+        )
         call.warn(SINGLE_CLASS, message, tensors=(logits,))
     return result
 
@@ -204,7 +208,9 @@ def sampled_loss(
     *options: Value, **keywords: Value,
 ) -> Tensor:  # fmt: skip
     """One loss for each row; rows have as many features as the weights of a class."""
-    rows = Shape((inputs.shape[0],)) if inputs.shape.rank == 2 else Shape((labels.shape[0],)) if labels.shape.rank == 2 else ANY_SHAPE
+    rows = (
+        Shape((inputs.shape[0],)) if inputs.shape.rank == 2 else Shape((labels.shape[0],)) if labels.shape.rank == 2 else ANY_SHAPE
+    )
     result = inputs.with_shape(rows)
     if isinstance(weights, Tensor) and weights.shape.rank == 2 and inputs.shape.rank == 2:
         wanted = weights.shape[-1]

@@ -139,7 +139,8 @@ def operation(call: Call, *needs: Value) -> NativeObject:
     return NativeObject(CLASSES["tf.Operation"], call.place, needs=needs)
 
 
-@shape_rule("tf.group", "tf.no_op", "tf.global_variables_initializer", "tf.initialize_all_variables", "tf.local_variables_initializer",
+@shape_rule("tf.group", "tf.no_op", "tf.global_variables_initializer", "tf.initialize_all_variables",
+            "tf.local_variables_initializer",
             "tf.tables_initializer", "tf.variables_initializer", "tf.initialize_variables")  # fmt: skip
 def group(call: Call, *inputs: Value, name: Value = None) -> Value:
     """Several operations as one; making the first values of variables needs none."""
@@ -191,7 +192,9 @@ class Execution(Replay):
 def _unchanged(new: Value, old: Value) -> bool:
     """Whether a run leaves an argument what it is."""
     before, after = flattened(old), flattened(new)
-    return len(before) == len(after) and all(a is b or (not isinstance(a, Tensor) and a == b) for a, b in zip(after, before, strict=True))
+    return len(before) == len(after) and all(
+        a is b or (not isinstance(a, Tensor) and a == b) for a, b in zip(after, before, strict=True)
+    )
 
 
 def executed(call: Call, fetches: Value, feed_dict: Value) -> Value:
@@ -309,7 +312,7 @@ class Session:
     def as_default(self, call: Call) -> Value:
         return call.receiver
 
-    def __enter__(self, call: Call) -> Value:
+    def __enter__(self, call: Call) -> Value:  # noqa: PLE0302
         graph = self.__dict__.get("graph")
         if isinstance(graph, NativeObject) and graph.slots.get("is_graph"):
             call.run.graph.scopes.append(graph)
@@ -341,7 +344,7 @@ class GraphObject:
     def as_default(self, call: Call) -> Value:
         return call.receiver
 
-    def __enter__(self, call: Call) -> Value:
+    def __enter__(self, call: Call) -> Value:  # noqa: PLE0302
         assert isinstance(call.receiver, NativeObject)
         call.run.graph.scopes.append(call.receiver)
         return call.receiver

@@ -61,9 +61,14 @@ def slid(size: Size, window: Size, stride: Size, padding: Value) -> Size:
     return reach // stride
 
 
+def _any_images(axes: int) -> Shape:
+    """A batch of images of any sizes; a window may have left none of them."""
+    return Shape(tuple(unknown(0) for _ in range(axes + 2)))
+
+
 def need_images(call: Call, input: Tensor, axes: int) -> Tensor:
     """The input as a batch of images; refuses one that certainly has another rank."""
-    shape = meet(input.shape, of_rank(axes + 2))
+    shape = meet(input.shape, _any_images(axes))
     if shape is None:
         message = f"{call.name} takes an input of {axes + 2} axes, but {input.shape} has {input.shape.rank or 'more'}"
         advice = "; expand_dims adds the axis of the channels" if input.shape.rank == axes + 1 else ""
@@ -119,7 +124,13 @@ def need_channels(input: Tensor, channels: Size, weights: Tensor, wanted: Size, 
 
 @shape_rule("tf.nn.conv1d", "tf.nn.conv2d", "tf.nn.conv3d", "tf.nn.convolution")
 def convolution(
-    call: Call, input: Value = None, filters: Value = None, strides: Value = None, padding: Value = None, *options: Value, **keywords: Value
+    call: Call,
+    input: Value = None,
+    filters: Value = None,
+    strides: Value = None,
+    padding: Value = None,
+    *options: Value,
+    **keywords: Value,
 ) -> Tensor:
     """The filter has its windows first, then channels in and out."""
     data = as_tensor(_argument("value", input, keywords), "tf")
@@ -130,13 +141,18 @@ def convolution(
     steps = layout.numbers(_argument("stride", strides, keywords))
     if not isinstance(padding, str):
         raise NotKnown
-    images = need_images(call, data, layout.axes)
     dims = need_weights(call, weights, layout.axes)
+    before: tuple[Size, ...] = ()
+    if not call.is_tf1 and data.shape.rank is not None and data.shape.rank > layout.axes + 2:
+        # Version 2 takes any number of axes for the batch.
+        spare = data.shape.rank - layout.axes - 2
+        before, data = data.shape.dims[:spare], data.with_shape(Shape(data.shape.dims[spare:]))
+    images = need_images(call, data, layout.axes)
     batch, spatial, channels = layout.split(images.shape.dims)
     dilations = layout.numbers(keywords.get("dilations") or 1)
     windows = tuple(map(extent, dims[: layout.axes], dilations))
     sizes = tuple(slid(*row, padding) for row in zip(spatial, windows, steps, strict=True))
-    result = data.with_shape(layout.join(batch, sizes, dims[-1]))
+    result = data.with_shape(layout.join(batch, sizes, dims[-1]).preceded(*before))
     need_channels(data, channels, weights, dims[-2], dims[-1], result)
     need_windows(call, data, sizes, windows, result)
     return result
@@ -174,7 +190,9 @@ def separable_convolution(
 ) -> Tensor:  # fmt: skip
     """A convolution of each channel, then one over all of them."""
     middle = depthwise_convolution(call, input, depthwise_filter, strides, padding, *options, **keywords)
-    return convolution(call, middle, pointwise_filter, 1, "VALID", **{key: keywords[key] for key in ("data_format",) if key in keywords})
+    return convolution(
+        call, middle, pointwise_filter, 1, "VALID", **{key: keywords[key] for key in ("data_format",) if key in keywords}
+    )
 
 
 @shape_rule("tf.nn.conv1d_transpose", "tf.nn.conv2d_transpose", "tf.nn.conv3d_transpose")
@@ -188,7 +206,7 @@ def transposed_convolution(
     *options: Value,
     **keywords: Value,
 ) -> Tensor:
-    """The result has the shape asked for, if a convolution of it gives the shape of the input. The filter has its channels out first."""
+    """The result has the shape asked for, if a convolution of it gives that of the input. Filters have their channels out first."""
     data = as_tensor(_argument("value", input, keywords), "tf")
     weights = as_tensor(_argument("filter", filters, keywords), "tf")
     layout = _layout(call, options, keywords)
@@ -211,7 +229,9 @@ def transposed_convolution(
     whole_batch, whole, _ = layout.split(wanted)
     back = tuple(slid(*row, padding) for row in zip(whole, dims[: layout.axes], steps, strict=True))
     if same_shape(Shape((whole_batch, *back)), Shape((batch, *spatial))) is False:
-        message = f"a convolution of the output {Shape(wanted)} has the sizes {Shape((whole_batch, *back))}, not those of {data.shape}"
+        message = (
+            f"a convolution of the output {Shape(wanted)} has the sizes {Shape((whole_batch, *back))}, not those of {data.shape}"
+        )
         raise Mismatch(RESHAPE_COUNT, message, result=result, tensors=(data,))
     return result
 
@@ -223,7 +243,13 @@ _POOLS = tuple(f"{kind}_pool{axes}" for kind in ("max", "avg") for axes in ("", 
 
 @shape_rule(*(f"tf.nn.{name}" for name in _POOLS))
 def pool(
-    call: Call, input: Value = None, ksize: Value = None, strides: Value = None, padding: Value = None, *options: Value, **keywords: Value
+    call: Call,
+    input: Value = None,
+    ksize: Value = None,
+    strides: Value = None,
+    padding: Value = None,
+    *options: Value,
+    **keywords: Value,
 ) -> Tensor:
     """One value for each window."""
     data = as_tensor(_argument("value", input, keywords), "tf")

@@ -22,7 +22,8 @@ _SETTINGS = (
 _CUDA = "is_available device_count manual_seed manual_seed_all empty_cache synchronize set_device current_device get_device_name"
 
 
-@shape_rule(
+#: Objects and settings that no shape depends on.
+WITHOUT_SHAPE = (
     *spelled("torch.optim", _OPTIMISERS),
     *spelled("torch.optim.lr_scheduler", _SCHEDULERS),
     *spelled("torch", _SETTINGS),
@@ -35,8 +36,11 @@ _CUDA = "is_available device_count manual_seed manual_seed_all empty_cache synch
     "torch.get_default_dtype",
     "torch.nn.init.calculate_gain",
 )
+
+
+@shape_rule(*WITHOUT_SHAPE)
 def without_shape(*arguments: Value, **options: Value) -> Value:
-    """Objects and settings that no shape depends on."""
+    """Its value is of no interest."""
     return UNKNOWN
 
 

@@ -49,7 +49,9 @@ def tf_band_part(call: Call, input: Tensor, num_lower: Value, num_upper: Value, 
 @shape_rule(*spelled("numpy jax.numpy keras.ops", "tri"))
 def tri(call: Call, N: Size, M: Size | None = None, k: Value = 0, dtype: Value = None) -> Tensor:
     """A matrix with ones below a diagonal."""
-    return Tensor(Shape((N, N if M is None else M)), dtype_name(dtype, "f64" if call.framework == "numpy" else "f32"), call.framework)
+    return Tensor(
+        Shape((N, N if M is None else M)), dtype_name(dtype, "f64" if call.framework == "numpy" else "f32"), call.framework
+    )
 
 
 @shape_rule(*spelled("torch", "tril_indices triu_indices"))
@@ -76,7 +78,7 @@ def diagonal_of(call: Call, tensor: Tensor, offset: Value) -> Tensor:
     if shape.rank == 1:
         side = shape.dims[0] + abs(offset) if isinstance(offset, int) else unknown()
         return tensor.with_shape(Shape((side, side)), framework=framework)
-    return tensor.with_shape(Shape((_diagonal_length(*shape.dims, offset),)), framework=framework)
+    return tensor.with_shape(Shape((_diagonal_length(shape.dims[0], shape.dims[1], offset),)), framework=framework)
 
 
 def _diagonal_length(rows: Size, columns: Size, offset: Value) -> Size:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tensorproof.rules.shapes.set_shape_conflict import SET_SHAPE_CONFLICT
 from tensorproof.rules.shapes.store_mismatch import STORE_MISMATCH
 from tensorproof.rules.shapes.unspecified_variable import UNSPECIFIED_VARIABLE
@@ -12,15 +10,23 @@ from tensorproof.shapes.families.creation import dtype_name
 from tensorproof.shapes.families.keras_graphs import flattened
 from tensorproof.shapes.families.modules import write
 from tensorproof.shapes.families.tensorflow_sessions import declared_shape, operation
-from tensorproof.shapes.rule_table import Call, Mismatch, NotKnown, as_tensor, declare_constants, native_class, shape_property, shape_rule
+from tensorproof.shapes.rule_table import (
+    Call,
+    Mismatch,
+    NotKnown,
+    as_tensor,
+    declare_constants,
+    native_class,
+    shape_property,
+    shape_rule,
+)
 from tensorproof.shapes.shape import ANY_SHAPE, Shape, meet, same_shape
-from tensorproof.shapes.sizes import Polynomial, Symbol, bounds, is_unknown, symbols, unknown
+from tensorproof.shapes.sizes import Polynomial, bounds, is_unknown, symbols, unknown
 from tensorproof.shapes.values import (
     UNKNOWN,
     BoundMethod,
     Builtin,
     FunctionValue,
-    Library,
     ListValue,
     NativeObject,
     Partial,
@@ -154,7 +160,7 @@ class VariableScope:
         write(call, path=path, reuse=outer_reuse if reuse is None else reuse, name=path.partition(":")[2][:-1] if path else UNKNOWN)
         return None
 
-    def __enter__(self, call: Call) -> Value:
+    def __enter__(self, call: Call) -> Value:  # noqa: PLE0302
         assert isinstance(call.receiver, NativeObject)
         call.run.graph.scopes.append(call.receiver)
         return call.receiver
@@ -179,7 +185,9 @@ def get_variable_scope(call: Call) -> Value:
 
     graph = call.run.graph
     if not graph.scopes:
-        root = graph.slots.get("root") or NativeObject(CLASSES["tf.variable_scope"], call.place, path=graph.root, reuse=None, name="")
+        root = graph.slots.get("root") or NativeObject(
+            CLASSES["tf.variable_scope"], call.place, path=graph.root, reuse=None, name=""
+        )
         call.run.trail.write(graph, "root", root)
         return root
     return graph.scopes[-1]
@@ -234,13 +242,13 @@ def _wanted(call: Call, shape: Value, initializer: Value) -> Shape:
     *(f"tf.{name}_initializer" for name in ("zeros", "ones", "constant", "random_normal", "random_uniform", "truncated_normal",
                                             "orthogonal", "glorot_uniform", "glorot_normal", "variance_scaling",
                                             "uniform_unit_scaling")),
-    *(f"tf.initializers.{name}" for name in ("GlorotUniform", "GlorotNormal", "HeNormal", "HeUniform", "RandomNormal", "RandomUniform",
+    *(f"tf.initializers.{name}" for name in ("GlorotUniform", "GlorotNormal", "HeNormal", "HeUniform", "RandomNormal",
+                                             "RandomUniform",
                                              "TruncatedNormal", "Zeros", "Ones", "Orthogonal", "VarianceScaling", "Constant",
                                              "glorot_uniform", "he_normal", "random_normal", "random_uniform", "truncated_normal",
                                              "variance_scaling", "zeros", "ones", "constant", "orthogonal")),
     *(f"tf.contrib.layers.{name}" for name in ("xavier_initializer", "xavier_initializer_conv2d", "variance_scaling_initializer",
                                                "l2_regularizer", "l1_regularizer")),
-    *(f"tf.{name}" for name in ("keras.initializers.he_normal",)),
 )  # fmt: skip
 class Initializer:
     """Makes the first value of a variable; called by programs it makes a tensor of the given shape."""
@@ -307,7 +315,9 @@ def assign(call: Call, input: Tensor, value: Tensor, *further: Value, **options:
 
 
 @shape_rule("tf.assign", "tf.assign_add", "tf.assign_sub")
-def assign_function(call: Call, ref: Tensor, value: Tensor, validate_shape: Value = None, *further: Value, **options: Value) -> Tensor:
+def assign_function(
+    call: Call, ref: Tensor, value: Tensor, validate_shape: Value = None, *further: Value, **options: Value
+) -> Tensor:
     """`tf.assign(variable, value)`."""
     return value.with_shape(value.shape) if validate_shape is False else assigned(call, ref, value)
 
@@ -385,8 +395,10 @@ def clip_by_global_norm(t_list: Value, clip_norm: Value, use_norm: Value = None,
     return (t_list if isinstance(t_list, tuple) else UNKNOWN), norm
 
 
-@native_class("tf.train.Saver", "tf.train.Checkpoint", "tf.train.CheckpointManager", "tf.summary.FileWriter", "tf.train.Coordinator",
-              "tf.train.ExponentialMovingAverage")  # fmt: skip
+@native_class(
+    "tf.train.Saver", "tf.train.Checkpoint", "tf.train.CheckpointManager", "tf.summary.FileWriter", "tf.train.Coordinator",
+    "tf.train.ExponentialMovingAverage",
+)  # fmt: skip
 class Keeper:
     """Writes and reads files, counts threads: nothing that concerns shapes."""
 
@@ -400,7 +412,8 @@ class Keeper:
 
 
 @shape_rule(
-    *(f"tf.summary.{name}" for name in ("scalar", "histogram", "image", "merge_all", "merge", "text", "audio", "create_file_writer")),
+    *(f"tf.summary.{name}" for name in ("scalar", "histogram", "image", "merge_all", "merge", "text", "audio",
+                                        "create_file_writer")),
     *(f"tf.train.{name}" for name in ("get_or_create_global_step", "exponential_decay", "start_queue_runners", "latest_checkpoint",
                                       "get_checkpoint_state", "piecewise_constant", "polynomial_decay", "cosine_decay")),
     "tf.ConfigProto", "tf.GPUOptions", "tf.RunOptions", "tf.RunMetadata",

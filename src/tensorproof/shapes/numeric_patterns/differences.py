@@ -63,12 +63,15 @@ def _expm1(run: Run, difference: Operation, exponential: Operation) -> tuple[Edi
 
 def _check_variance(run: Run, difference: Operation, left: Value, right: Tensor) -> None:
     """The mean of the squares and the square of the mean of one and the same tensor."""
-    mean_of_squares = operation_of_kind(run, left, "mean")
-    mean = operation_of_kind(run, squared(run, right), "mean")
+    root = squared(run, right)
+    mean_of_squares, mean = operation_of_kind(run, left, "mean"), operation_of_kind(run, root, "mean")
     if mean_of_squares is None or mean is None:
         return
-    base = squared(run, mean_of_squares.operand)
-    if base is not None and base is mean.operand:
+    squares = mean_of_squares.operand
+    base = squared(run, squares)
+    # The recipes of remembered results do not tell tensors of one shape apart.
+    is_certain = not any(isinstance(step, Tensor) and run.memo.is_copy(step) for step in (left, squares, right, root))
+    if base is not None and base is mean.operand and is_certain:
         message = (
             "mean(x**2) - mean(x)**2 cancels where the mean is large, and may be negative: "
             f"write ((x - mean)**2).mean(), or {VARIANCE[difference.library]}"

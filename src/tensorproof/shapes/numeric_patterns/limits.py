@@ -104,7 +104,7 @@ def _check_mask(run: Run, operation: Operation, values: Sequence[Value], tensor:
     for value in values:
         if isinstance(value, int | float) and HALF_MAXIMUM < abs(value) < _LARGEST_WRITTEN and math.isfinite(value):
             message = (
-                f"{value:g} is beyond the largest number of float16, {HALF_MAXIMUM:g}: it becomes infinite, and a row that is masked "
+                f"{value:g} is beyond the largest number of float16, {HALF_MAXIMUM:g}: it becomes infinite, and a row masked "
                 f"everywhere NaN; write {_finfo(operation.library)}(x.dtype).min"
             )
             warn(run, HALF_PRECISION_MASK, operation, message, _limit(run, operation, value))
