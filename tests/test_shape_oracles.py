@@ -30,6 +30,11 @@ IMPORTS = {
 }
 
 
+def _imports(library: str) -> str:
+    """What an expression of a library needs; those of Python itself are compared through arrays of PyTorch."""
+    return IMPORTS.get(library, f"import {library}\nimport torch\n")
+
+
 @cache
 def _namespace(library: str) -> Mapping[str, Any]:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -38,7 +43,7 @@ def _namespace(library: str) -> Mapping[str, Any]:
     namespace: dict[str, Any] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exec(IMPORTS[library], namespace)
+        exec(_imports(library), namespace)
     return namespace
 
 
@@ -69,7 +74,7 @@ def _claims(library: str, case: Case, expressions: list[str]) -> list[str]:
     """What the analysis says of each: the shape, or `refused`, or `unknown`."""
     lines = [f"y{number} = {expression}" for number, expression in enumerate(expressions)]
     # Names of the assigned values are asked for their shapes by text, so that tuples and numbers are seen, too.
-    before = IMPORTS[library] + case.setup + "\n"
+    before = _imports(library) + case.setup + "\n"
     first = before.count("\n") + 1
     analysis, values = analyse_with_values(before + "\n".join(lines), len(lines))
     failed = {problem.place.line - first for problem in analysis.problems if problem.certain}

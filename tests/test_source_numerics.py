@@ -193,6 +193,47 @@ def test_other_default_types_are_respected(setting: str) -> None:
     assert codes(f"{setting}\n{line}") == []
 
 
+ATTENTION = """
+def attend(q, k):
+    scores = (q @ k.transpose(-1, -2)) / 5**0.5
+    return scores.masked_fill(torch.ones(4, 4, dtype=torch.bool), -1e9)
+with {}:
+    weights = attend(x, y)
+"""
+
+
+@pytest.mark.parametrize(
+    "region",
+    ["torch.cuda.amp.autocast()", "torch.autocast('cuda')", "torch.amp.autocast('cpu', dtype=torch.float16, enabled=use_amp)"],
+)
+def test_products_are_in_half_precision_where_pytorch_casts(region: str) -> None:
+    assert codes(ATTENTION.format(region)) == ["NUM509"]
+
+
+@pytest.mark.parametrize(
+    "region",
+    [
+        "torch.no_grad()",
+        "torch.autocast('cpu')",
+        "torch.autocast('cuda', dtype=torch.bfloat16)",
+        "torch.autocast('cuda', torch.bfloat16)",
+        "torch.cuda.amp.autocast(enabled=False)",
+        "torch.autocast(device)",
+    ],
+)
+def test_other_regions_are_in_single_precision(region: str) -> None:
+    assert codes(ATTENTION.format(region)) == []
+
+
+def test_what_is_no_product_stays_in_single_precision() -> None:
+    assert (
+        codes(
+            "with torch.autocast('cuda'):\n    z = x.masked_fill(mask, -1e9)\n    w = (x @ y.T + x[:, :4]).masked_fill(mask[:, :4], -1e9)\n"
+        )
+        == []
+    )
+
+
 # -- roots ------------------------------------------------------------------------------------------------------------
 
 MODEL = "model = nn.Linear(5, 5)\n"
@@ -231,6 +272,18 @@ def test_roots_in_blocks_without_gradients_are_not_reported() -> None:
     function = f"@torch.no_grad()\ndef measure():\n    return {root}\nscale = measure()\n"
     for text in (block, function):
         assert codes(f"{MODEL}{text}(model(x).sum() / scale).backward()\n") == []
+
+
+def test_losses_that_are_scaled_or_minimised_are_followed() -> None:
+    root = f"{MODEL}loss = torch.sqrt(((model(x) - y) ** 2).sum())\nscaler = torch.cuda.amp.GradScaler()\n"
+    assert codes(f"{root}scaler.scale(loss).backward()\n") == ["NUM507"]
+    assert codes(f"{root}print(scaler.scale(loss))\n") == []
+    graph = (
+        "import tensorflow as tf\na = tf.placeholder(tf.float32, [None, 3])\nw = tf.Variable(tf.zeros([3, 1]))\n"
+        "loss = tf.sqrt(tf.reduce_sum(tf.square(tf.matmul(a, w))))\n"
+    )
+    assert codes(f"{graph}step = tf.train.AdamOptimizer(0.1).minimize(loss)\n", header="") == ["NUM507"]
+    assert codes(graph, header="") == []
 
 
 def test_gradients_of_jax_and_tensorflow_are_followed() -> None:

@@ -30,6 +30,6 @@ def _(draw: Draw) -> str:
     return f"{draw.name}({inputs}, {draw.array((units, first, second))})"
 
 
-@cases("torch.nn.Parameter", "torch.nn.parameter.Parameter")
+@cases("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer", "torch.nn.parameter.Buffer")
 def _(draw: Draw) -> str:
     return f"{draw.name}({draw.array(draw.shape())}).reshape({draw.shape(1, 3)})"

@@ -26,8 +26,11 @@ def _numbers(draw: Draw, axes: int, low: int, high: int) -> str:
 
 
 def _window(draw: Draw, axes: int, paddings: list[str]) -> str:
-    step = draw.pick(["", f", strides={draw.integer(1, 3)}", f", dilation_rate={draw.integer(1, 2)}"])
-    return f"{_numbers(draw, axes, 1, 3)}{step}, padding={draw.pick(paddings)!r}"
+    kernel = _numbers(draw, axes, 1, 3)
+    # An old name with two equal numbers is taken for the height and width of a kernel, as Keras 1 had it.
+    strides = draw.pick([number for number in "123" if number != kernel or draw.short != "Convolution2D"])
+    step = draw.pick(["", f", strides={strides}", f", dilation_rate={draw.integer(1, 2)}"])
+    return f"{kernel}{step}, padding={draw.pick(paddings)!r}"
 
 
 @cases(*(f"keras.layers.{kind}{axes}D" for kind in ("Conv", "Convolution") for axes in _AXES))

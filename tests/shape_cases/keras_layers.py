@@ -134,3 +134,23 @@ def _(draw: Draw) -> str:
 def _(draw: Draw) -> str:
     rank = draw.pick([3, 4, 4, 4, 2])
     return called(draw, f"{draw.integer(1, 5)}, {draw.integer(1, 5)}", tuple(draw.integer(1, 5) for _ in range(rank)))
+
+
+@cases("keras.layers.EinsumDense")
+def _(draw: Draw) -> str:
+    a, b, c, d = (draw.integer(1, 4) for _ in range(4))
+    equation, sizes, shape = draw.pick(
+        [
+            ("ab,bc->ac", c, (a, b)),
+            ("abc,cd->abd", (None, d), (a, b, c)),
+            ("...x,xy->...y", d, (a, b, c)),
+            ("abc,cde->abde", (None, d, a), (a, b, c)),
+            ("abcd,cde->abe", (None, c), (a, b, c, d)),
+        ]
+    )
+    return called(draw, f"{equation!r}, output_shape={sizes}", shape)
+
+
+@cases("keras.layers.CategoryEncoding")
+def _(draw: Draw) -> str:
+    return called(draw, f"num_tokens={draw.integer(1, 5)}", draw.shape(2, 2))

@@ -85,8 +85,9 @@ def _(draw: Draw) -> str:
 
 @cases("keras.layers.MultiHeadAttention")
 def _(draw: Draw) -> str:
-    query = (draw.integer(1, 3), draw.integer(1, 4), draw.integer(1, 4))
-    value = (query[0] if draw.chance(0.8) else draw.integer(1, 3), draw.integer(1, 4), draw.integer(1, 4))
+    # One sample meets several or does not, as the way of computing is chosen.
+    query = (draw.integer(2, 3), draw.integer(1, 4), draw.integer(1, 4))
+    value = (query[0] if draw.chance(0.8) else draw.integer(2, 3), draw.integer(1, 4), draw.integer(1, 4))
     key = (value[0], value[1] if draw.chance(0.7) else draw.integer(1, 4), draw.integer(1, 4))
     tensors = [query, value, key][: draw.integer(2, 3)]
     options = draw.pick(["", ", output_shape=3", ", value_dim=2"])
@@ -121,7 +122,8 @@ _MERGES = ("Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum")
 
 @cases(*(f"keras.layers.{name}" for name in _MERGES), *(f"keras.layers.{name.lower()}" for name in _MERGES))
 def _(draw: Draw) -> str:
-    shape = draw.shape(2, 4)
+    # With one sample TensorFlow takes some inputs for a bias.
+    shape = (draw.integer(2, 4), *draw.shape(1, 3))
     shapes = [shape, *(draw.varied(shape, 0.35) for _ in range(draw.integer(1, 2)))]
     shapes = [one if len(one) > 1 else (*one, 1) for one in shapes]
     arguments = "[" + ", ".join(draw.array(one) for one in shapes) + "]"

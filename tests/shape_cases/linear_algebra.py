@@ -143,3 +143,26 @@ def _(draw: Draw) -> str:
 @cases("numpy.polyval", "jax.numpy.polyval")
 def _(draw: Draw) -> str:
     return f"{_name(draw)}({draw.array(draw.shape(1, 1))}, {draw.array(draw.shape(0, 3))})"
+
+
+_SCIPY = "import numpy as np\nimport scipy.linalg\nimport scipy.spatial.distance\n"
+
+
+@cases(*spelled("scipy.linalg", "solve solve_triangular cho_solve"), setup=_SCIPY)
+def _(draw: Draw) -> str:
+    size = draw.integer(2, 4)
+    right = f"np.zeros({(draw.pick([size, size, size + 1]), *draw.shape(0, 1))})"
+    return f"{draw.name}({f'(np.eye({size}), True)' if draw.short == 'cho_solve' else f'np.eye({size})'}, {right})"
+
+
+@cases("scipy.linalg.cho_factor", setup=_SCIPY)
+def _(draw: Draw) -> str:
+    size = draw.integer(1, 4)
+    return f"scipy.linalg.cho_factor(np.eye({size}, {draw.pick([size, size, size + 1])}))[0]"
+
+
+@cases("scipy.spatial.distance.cdist", setup=_SCIPY)
+def _(draw: Draw) -> str:
+    width = draw.integer(1, 4)
+    left, right = draw.varied((draw.integer(1, 4), width), 0.15), draw.varied((draw.integer(1, 4), width), 0.15)
+    return f"scipy.spatial.distance.cdist(np.zeros({left}), np.zeros({right}))"

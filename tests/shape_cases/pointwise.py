@@ -171,7 +171,6 @@ def _(draw: Draw) -> str:
 
 
 _UNKNOWN_ANSWERS = names_of(
-    shape_queries.item,
     shape_queries.tolist,
     shape_queries.predicate,
     shape_queries.unknown_attribute,
@@ -184,3 +183,10 @@ def _(draw: Draw) -> str:
     array = draw.array((1,) if draw.short == "item" else draw.shape(1))
     is_attribute = draw.name in names_of(shape_queries.unknown_attribute, shape_queries.dtype_attribute)
     return f"{array}.{draw.short}" if is_attribute else draw.call(array)
+
+
+@cases("torch.Tensor.item", "numpy.ndarray.item")
+def _(draw: Draw) -> str:
+    # A number is like a scalar array, as which it is compared.
+    maker = "torch.tensor" if draw.name.startswith("torch") else "np.asarray"
+    return f"{maker}({draw.array((1,) * draw.integer(0, 3))}.item())"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorproof.shapes.families import ordering, reductions, selection, softmax
+from tensorproof.shapes.families import norms, ordering, reductions, selection, softmax
 from tests.shape_cases import Draw, cases, names_of
 
 
@@ -45,7 +45,7 @@ def _(draw: Draw) -> str:
     return draw.call(draw.array(shape), str(draw.axis(len(shape))), *_keep(draw, "keepdim"))
 
 
-@cases(*names_of(reductions.torch_aminmax, reductions.torch_norm, reductions.torch_linalg_norm, reductions.torch_count_nonzero))
+@cases(*names_of(reductions.torch_aminmax, norms.torch_norm, norms.torch_linalg_norm, reductions.torch_count_nonzero))
 def _(draw: Draw) -> str:
     shape = draw.shape(1)
     if draw.chance(0.2):
@@ -55,13 +55,13 @@ def _(draw: Draw) -> str:
     return draw.call(draw.array(shape), _axes(draw, len(shape), "dim", several=several), *keep)
 
 
-@cases(*names_of(reductions.torch_distance))
+@cases(*names_of(norms.torch_distance))
 def _(draw: Draw) -> str:
     shape = draw.shape()
     return draw.call(draw.array(shape), draw.array(draw.varied(shape, 0.5)))
 
 
-@cases(*names_of(reductions.torch_cosine, reductions.torch_pairwise))
+@cases(*names_of(norms.torch_cosine, norms.torch_pairwise))
 def _(draw: Draw) -> str:
     shape = draw.shape(1)
     axis = (f"dim={draw.axis(len(shape))}",) if draw.short == "cosine_similarity" else ()
@@ -75,16 +75,16 @@ def _(draw: Draw) -> str:
         reductions.numpy_extreme,
         reductions.numpy_arg,
         reductions.numpy_count_nonzero,
-        reductions.numpy_norm,
+        norms.numpy_norm,
         reductions.numpy_logsumexp,
         reductions.numpy_ufunc_reduce,
         ordering.numpy_median,
         reductions.tf_reduce,
-        reductions.tf_norm,
+        norms.tf_norm,
         reductions.tf_count_nonzero,
         reductions.keras_reduce,
         reductions.keras_arg,
-        reductions.keras_norm,
+        norms.keras_norm,
     )
 )
 def _(draw: Draw) -> str:
@@ -115,7 +115,7 @@ def _(draw: Draw) -> str:
     return draw.call(f"[{array}, {array}]")
 
 
-@cases(*names_of(reductions.torch_trace, reductions.numpy_trace, reductions.keras_trace, reductions.tf_trace))
+@cases(*names_of(norms.torch_trace, norms.numpy_trace, norms.keras_trace, norms.tf_trace))
 def _(draw: Draw) -> str:
     return draw.call(draw.array(draw.shape(0, 4)))
 
@@ -154,7 +154,7 @@ def _(draw: Draw) -> str:
 @cases("keras.utils.normalize", setup="import numpy as np")
 def _(draw: Draw) -> str:
     shape = draw.shape(2)
-    return draw.call(f"np.zeros({shape})", *((f"axis={draw.axis(len(shape))}",) if draw.chance(0.7) else ()))
+    return draw.call(f"np.zeros({shape})", *((f"axis={draw.axis(len(shape)) or 1}",) if draw.chance(0.7) else ()))
 
 
 # -- order ------------------------------------------------------------------------------------------------------------

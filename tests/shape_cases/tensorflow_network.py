@@ -85,7 +85,7 @@ def _(draw: Draw) -> str:
     return f"tf.ensure_shape({draw.array(shape)}, {wanted})"
 
 
-@cases("tf.Variable")
+@cases("tf.Variable", imprecise=True)
 def _(draw: Draw) -> str:
     shape = draw.shape(0, 3)
     declared = f", shape={[None if draw.chance(0.2) else size for size in draw.varied(shape)]}" if draw.chance(0.5) else ""

@@ -29,6 +29,12 @@ def _(draw: Draw) -> str:
     return f"(lambda x: torch.autograd.grad((x * 2).sum(), x))(torch.zeros({shape}, requires_grad=True))[0].reshape({draw.shape(1, 2)})"
 
 
+@cases("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.GradScaler")
+def _(draw: Draw) -> str:
+    shape = draw.shape(0, 2, 2)
+    return f"{draw.name}(enabled=False).scale({draw.array(shape)}).reshape({draw.shape(1, 2, 2)})"
+
+
 @cases("torch.nn.utils.clip_grad_norm_")
 def _(draw: Draw) -> str:
     return f"nn.utils.clip_grad_norm_([torch.zeros({draw.shape(0, 2)})], 1.0).reshape({draw.shape(1, 1, 2)})"

@@ -17,6 +17,7 @@ from tensorproof.shapes.values import ClassValue, Frame, FunctionValue, LocalMod
 _TF1 = re.compile(
     r"\b(?:placeholder|Session|InteractiveSession|contrib|disable_v2_behavior|disable_eager_execution|get_variable)\s*[.(]"
 )
+_COMPATIBLE = re.compile(r"\bcompat(?:\.| import )v1\b")
 _TENSORFLOW = re.compile(r"^\s*(?:import|from)\s+tensorflow\b", re.MULTILINE)
 #: Frames of Python that one call of an analysed program takes, at most; the recursion limit follows from it.
 _RECURSION_LIMIT = 12_000
@@ -60,7 +61,9 @@ def analyse_with_frame(text: str, path: str, options: ShapeOptions | None = None
 
 
 def _profile(text: str) -> Profile:
-    return "tf1" if _TENSORFLOW.search(text) and _TF1.search(text) else "tf2"
+    if not _TENSORFLOW.search(text) or not _TF1.search(text):
+        return "tf2"
+    return "compatible" if _COMPATIBLE.search(text) else "tf1"
 
 
 def _run_program(run: Run, tree: ast.Module, module: LocalModule) -> None:

@@ -11,10 +11,10 @@ from tensorproof.shapes import numeric_patterns
 from tensorproof.shapes.batches import meeting
 from tensorproof.shapes.joining import alternatives, choice
 from tensorproof.shapes.problems import Place
-from tensorproof.shapes.rule_table import FRAMEWORKS, Call, Mismatch, NotKnown, ShapeRule, framework_of
+from tensorproof.shapes.rule_table import FRAMEWORKS, PASSING_ON, Call, Mismatch, NotKnown, ShapeRule, framework_of
 from tensorproof.shapes.shape import ANY_SHAPE
-from tensorproof.shapes.trail import Changes
 from tensorproof.shapes.strides import keeps_memory_order
+from tensorproof.shapes.trail import Changes
 from tensorproof.shapes.values import (
     UNKNOWN,
     Choice,
@@ -53,7 +53,8 @@ def apply_rule(
     if run.graph.has_declarations:
         arguments = tuple(run.graph.current(value) for value in arguments)
         keywords = {key: run.graph.current(value) for key, value in keywords.items()}
-    rows = _combinations(arguments, keywords)
+    passes_on = rule.function in PASSING_ON
+    rows = [(tuple(arguments), dict(keywords))] if passes_on else alternative_arguments(arguments, keywords)
     if rows is None:
         return _fallback(rule, name)
     results: list[Value] = []
@@ -137,7 +138,7 @@ def _view(receiver: NativeObject | Instance) -> Any:
 
     cls = native_class_of(receiver)
     assert cls is not None
-    if isinstance(receiver, Instance) and not cls.is_constructed(receiver):
+    if not cls.is_constructed(receiver):
         raise NotKnown
     return cls.view(receiver)
 
@@ -170,8 +171,8 @@ def _finished(result: Value, recipe: Recipe, framework: Framework, operands: Seq
         )
     if type(result) is ListValue and result.items is not None and framework in ("tf", "keras"):
         # Graphs of these are computed again: also the parts of a list need their recipes.
-        parts = enumerate(result.items)
-        return ListValue([_finished(part, replace(recipe, part=position), framework, operands, suspect) for position, part in parts])
+        pairs = enumerate(result.items)
+        return ListValue([_finished(part, replace(recipe, part=place), framework, operands, suspect) for place, part in pairs])
     return result
 
 
@@ -234,7 +235,7 @@ def _fallback(rule: ShapeRule, name: str) -> Value:
     return Tensor(ANY_SHAPE, framework=framework_of(name), contiguous=None) if rule.binding.returns_tensor else UNKNOWN
 
 
-def _combinations(
+def alternative_arguments(
     arguments: Sequence[Value], keywords: Mapping[str, Value]
 ) -> list[tuple[tuple[Value, ...], dict[str, Value]]] | None:
     """All combinations of alternatives, also those inside tuples and lists; None if there are too many."""

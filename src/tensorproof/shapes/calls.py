@@ -234,7 +234,7 @@ def _run_body(run: Run, frame: Frame, function: FunctionValue) -> Value:
 def _generated(run: Run, frame: Frame) -> Value:
     """What a generator yields: in order if no loop of unknown length was involved, which is not tracked: any of them."""
     yields: list[Value] = frame.slots.get("__yields__", [])
-    return Iterator(None, iteration.any_of(run, tuple(yields)) if yields else UNKNOWN)
+    return Iterator(None, iteration.any_yield(run, tuple(yields)) if yields else UNKNOWN)
 
 
 def _bind(frame: Frame, function: FunctionValue, arguments: Arguments, keywords: Keywords) -> bool:
@@ -416,9 +416,10 @@ def _call_library(run: Run, frame: Frame, node: Node, path: str, arguments: Argu
     if path in RULES:
         return applying.apply_rule(run, place, RULES[path], path, arguments, keywords)
     if path in CLASSES:
-        created = NativeObject(CLASSES[path], place)
-        created.literals = _literals(run, frame, node, CLASSES[path], arguments, keywords)
-        return created if construct_native(run, place, CLASSES[path], created, arguments, keywords) else UNKNOWN
+        rows = applying.alternative_arguments(arguments, keywords)
+        if rows is None:
+            return UNKNOWN
+        return choice([_construct(run, frame, node, CLASSES[path], given, named) for given, named in rows])
     run.statistics.unmodelled[path] += 1
     return UNKNOWN
 
@@ -440,6 +441,13 @@ def _literals(run: Run, frame: Frame, node: Node, cls: NativeClass, arguments: A
         for name, text, value in written
         if name is not None and isinstance(text, ast.Constant) and type(text.value) is int and text.value == value
     }
+
+
+def _construct(run: Run, frame: Frame, node: Node, cls: NativeClass, arguments: Arguments, keywords: Keywords) -> Value:
+    place = run.place(frame, node)
+    created = NativeObject(cls, place)
+    created.literals = _literals(run, frame, node, cls, arguments, keywords)
+    return created if construct_native(run, place, cls, created, arguments, keywords) else UNKNOWN
 
 
 def construct_native(

@@ -58,7 +58,7 @@ def _met(run: Run, frame: Frame, argument: ast.arg, declared: str, value: Tensor
         message = f"{argument.arg} is declared as {declared!r}, but gets {known}"
         related = [Related(call, "called here") for call in run.call_places[-1:]]
         run.report(DECLARED_SHAPE, place, message, certain=False, tensors=(value,), related=related, operation="annotation")
-        return value
+        return value.evolved(suspect=True)
     met = meet(known, shape)
     return value if met is None else replace(value, shape=met)
 

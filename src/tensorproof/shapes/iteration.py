@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tensorproof.rules.shapes.shape_unpacking import SHAPE_UNPACKING
 from tensorproof.shapes import calls
-from tensorproof.shapes.joining import MOST_ALTERNATIVES
+from tensorproof.shapes.joining import MOST_ALTERNATIVES, alike
 from tensorproof.shapes.run import Run
 from tensorproof.shapes.shape import Shape
-from tensorproof.shapes.sizes import Size, unknown
+from tensorproof.shapes.sizes import Size, symbol, unknown
 from tensorproof.shapes.values import (
     UNKNOWN,
     Choice,
@@ -88,6 +88,34 @@ def any_of(run: Run, values: tuple[Value, ...]) -> Value:
     for value in values[1:]:
         result = run.join(result, value)
     return result
+
+
+def any_yield(run: Run, values: tuple[Value, ...]) -> Value:
+    """One value for all that a generator yields. Of equal batches and a smaller last one the rows are a symbol."""
+    sizes = [_leading_size(value) for value in values]
+    full, last = sizes[0], sizes[-1]
+    if full is not None and last is not None and last < full and all(size == full for size in sizes[:-1]):
+        rows = symbol("N", "batch", last, full)
+        first, other = (_with_rows(value, rows) for value in (values[0], values[-1]))
+        if alike(first, other):
+            return first
+    return any_of(run, values)
+
+
+def _leading_size(value: Value) -> int | None:
+    """The rows of a tensor, or of all tensors of a tuple, where it is a number."""
+    if isinstance(value, Tensor):
+        rows = value.shape.head[0] if value.shape.head else None
+        return rows if isinstance(rows, int) else None
+    found = {_leading_size(part) for part in value} if isinstance(value, tuple) else {None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _with_rows(value: Value, rows: Size) -> Value:
+    if isinstance(value, tuple):
+        return tuple(_with_rows(part, rows) for part in value)
+    assert isinstance(value, Tensor)
+    return value.with_shape(Shape((rows, *value.shape.head[1:]), value.shape.tail), contiguous=value.contiguous)
 
 
 def unpack(run: Run, frame: Frame, target: ast.Tuple | ast.List, value: Value) -> list[Value]:

@@ -433,7 +433,10 @@ def _exit(use: Use, *arguments: Value) -> Value:
 
 @_method(ListValue, "append", "add", "appendleft")
 def _append(use: Use, item: Value) -> Value:
-    _replace_items(use, lambda items: (*items, item), item)
+    assert isinstance(use.receiver, ListValue)
+    # A deque of limited length drops its oldest items.
+    most = use.receiver.slots.get("maxlen")
+    _replace_items(use, lambda items: (*items, item) if most is None else (*items, item)[-most:], item)
     return None
 
 

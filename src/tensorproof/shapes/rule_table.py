@@ -93,7 +93,12 @@ class Call:
 
     @property
     def is_tf1(self) -> bool:
-        """Whether the program follows the rules of TensorFlow 1."""
+        """Whether the program builds graphs as in TensorFlow 1, be it with `tensorflow.compat.v1`."""
+        return self.run.profile != "tf2"
+
+    @property
+    def runs_on_tf1(self) -> bool:
+        """Whether it is TensorFlow 1 itself that runs the program, with its stricter operations."""
         return self.run.profile == "tf1"
 
     def warn(
@@ -133,6 +138,7 @@ RULES: dict[str, ShapeRule] = {}
 PROPERTIES: dict[str, ShapeRule] = {}
 CLASSES: dict[str, NativeClass] = {}
 CONSTANTS: dict[str, Value] = {}
+PASSING_ON: set[Callable[..., Any]] = set()
 
 
 def shape_rule(*names: str) -> Callable[[AnyFunction], AnyFunction]:
@@ -174,6 +180,12 @@ def native_class(*names: str) -> Callable[[AnyClass], AnyClass]:
     return declare
 
 
+def passes_alternatives_on(function: AnyFunction) -> AnyFunction:
+    """Mark a rule that only hands its arguments to others: they try the alternatives of a value themselves."""
+    PASSING_ON.add(function)
+    return function
+
+
 def declare_constants(constants: Mapping[str, Value]) -> None:
     """Declare members of libraries that are plain values: `numpy.newaxis` is None."""
     _enter_all(CONSTANTS, constants)
@@ -210,7 +222,7 @@ class NativeClass:
         view.__dict__ = receiver.slots
         return view
 
-    def is_constructed(self, receiver: Instance) -> bool:
+    def is_constructed(self, receiver: NativeObject | Instance) -> bool:
         """Whether an object of a subclass has the fields that its methods read: its own constructor may not be understood."""
         required = (parameter.name for parameter in self.constructor.parameters if parameter.default is inspect.Parameter.empty)
         special = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -464,12 +476,12 @@ _COERCIONS: Mapping[str, Callable[[Value, Framework], Value]] = {
 }
 
 
-#: What Keras gives back as arrays of NumPy.
-_NUMPY_OF_KERAS = ("keras.utils.", "keras.datasets.", "keras.preprocessing.")
+#: What gives back arrays of NumPy.
+_NUMPY_RESULTS = ("keras.utils.", "keras.datasets.", "keras.preprocessing.", "tf.Session.", "tf.Tensor.eval")
 
 
 def framework_of(name: str) -> Framework:
     """The library that a canonical name belongs to."""
-    if name.startswith(_NUMPY_OF_KERAS) or name.endswith((".predict", ".predict_on_batch")):
+    if name.startswith(_NUMPY_RESULTS) or name.endswith((".predict", ".predict_on_batch")):
         return "numpy"
     return FRAMEWORKS.get(name.partition(".")[0], "numpy")

@@ -31,7 +31,8 @@ from tensorproof.shapes.values import (
 if TYPE_CHECKING:
     from tensorproof.rules.rule import Rule
 
-Profile = Literal["tf1", "tf2"]
+#: Graphs in TensorFlow 1, the same in TensorFlow 2 (`tensorflow.compat.v1`), or the eager TensorFlow 2.
+Profile = Literal["tf1", "compatible", "tf2"]
 
 #: Calls inside calls that are followed; deeper ones are unknown.
 DEEPEST_CALL = 40

@@ -246,8 +246,13 @@ def _for(run: Run, frame: Frame, node: ast.For) -> bool:
         goes_on = _unrolled(run, [bind(item) for item in items], body, names if steady else None)
     else:
         element = over.element if items is None else iteration.any_of(run, items)
-        goes_on = _repeated(run, bind(element), body, at_least_once=over.at_least_once or items is not None)
+        goes_on = _repeated(run, bind(element), body, at_least_once=_runs(over))
     return execute_block(run, frame, node.orelse) if goes_on and node.orelse else goes_on
+
+
+def _runs(over: iteration.Stream) -> bool:
+    """Whether a loop over it has at least one round."""
+    return over.at_least_once or bool(over.items) or (isinstance(over.length, int) and over.length > 0)
 
 
 @_handles(ast.While)

@@ -19,9 +19,10 @@ Strides = tuple[Size, ...]
 #: decompositions are not among them: they may return what they computed transposed.
 _ORDERLY = frozenset(
     {
-        "activation_layers", "axes", "broadcasting", "concatenation", "convolution", "creation", "data_loading", "dense", "embedding",
-        "gathering", "indexing", "matrix_products", "modules", "normalisation", "number_types", "pointwise", "pooling",
-        "random_numbers", "reductions", "repetition", "reshaping", "scattering", "shape_queries", "softmax", "splitting", "stretching",
+        "activation_layers", "axes", "broadcasting", "concatenation", "convolution", "creation", "data_loading", "dense",
+        "embedding", "gathering", "indexing", "matrix_products", "modules", "normalisation", "number_types", "pointwise",
+        "pooling", "random_numbers", "reductions", "repetition", "reshaping", "scattering", "shape_queries", "softmax",
+        "splitting", "stretching",
     }
 )  # fmt: skip
 

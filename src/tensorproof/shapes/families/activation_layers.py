@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from tensorproof.rules.shapes.layer_features import LAYER_FEATURES
-from tensorproof.shapes.applying import apply_rule
-from tensorproof.shapes.families.loss_layers import apply_function
+from tensorproof.shapes.families.loss_layers import apply_as_part, apply_function
 from tensorproof.shapes.families.modules import Module, correction, origin, parameter, write
 from tensorproof.shapes.families.normalisation import need_least_rank, unchanged
 from tensorproof.shapes.families.windows import need_rank
 from tensorproof.shapes.rule_table import RULES, Call, Extent, Mismatch, native_class
 from tensorproof.shapes.sizes import same
-from tensorproof.shapes.values import UNKNOWN, ListValue, Tensor, Value, as_size
+from tensorproof.shapes.values import ListValue, Tensor, Value, as_size
 
 
 @native_class(
@@ -183,8 +182,7 @@ class PReLU(Module):
 
 def _apply_method(call: Call, name: str, *arguments: Value) -> Value:
     full = f"torch.{name}"
-    rule = RULES.get(full) or RULES.get(f"torch.Tensor.{name}")
-    return UNKNOWN if rule is None else apply_rule(call.run, call.place, rule, full, arguments, {})
+    return apply_as_part(call, full if full in RULES else f"torch.Tensor.{name}", arguments, {})
 
 
 @native_class("torch.nn.Flatten")

@@ -9,17 +9,23 @@ from tensorproof.rules.shapes.matmul_mismatch import MATMUL_MISMATCH
 from tensorproof.shapes.families.broadcasting import wider
 from tensorproof.shapes.rule_table import Call, Mismatch, NotKnown, as_sizes, shape_rule
 from tensorproof.shapes.shape import Shape
-from tensorproof.shapes.sizes import Size, same
+from tensorproof.shapes.sizes import Size, product, same
 from tensorproof.shapes.values import ListValue, Tensor, Value, as_size
 
 
 def contracted(call: Call, left: Tensor, right: Tensor, axes: Value, *, stretches: bool = False) -> Tensor:
-    """The products over pairs of axes, summed up; the other axes stand side by side."""
+    """The products over pairs of axes, summed up; the other axes stand side by side.
+
+    TensorFlow flattens the axes of each side before: only their products have to agree.
+    """
     pairs = _pairs(left, right, axes)
     if left.shape.rank is None or right.shape.rank is None:
         raise NotKnown
     first, second = (_positions(tensor, chosen) for tensor, chosen in ((left, pairs[0]), (right, pairs[1])))
-    _check(left, right, first, second, stretches=stretches)
+    if call.framework in ("tf", "keras") and len(first) == len(second):
+        _check_products(left, right, first, second)
+    else:
+        _check(left, right, first, second, stretches=stretches)
     sizes = (*_others(left, first), *_others(right, second))
     return left.with_shape(Shape(sizes), dtype=wider(left.dtype, right.dtype))
 
@@ -70,6 +76,16 @@ def _check(left: Tensor, right: Tensor, first: Sequence[int], second: Sequence[i
         if same(*sizes) is False and not (stretches and 1 in sizes):
             message = f"a product of {left.shape} and {right.shape} over axis {a} and axis {b}: {sizes[0]} elements meet {sizes[1]}"
             raise Mismatch(MATMUL_MISMATCH, message, tensors=(left, right))
+
+
+def _check_products(left: Tensor, right: Tensor, first: Sequence[int], second: Sequence[int]) -> None:
+    totals = [product(tensor.shape.dims[axis] for axis in axes) for tensor, axes in ((left, first), (right, second))]
+    if same(*totals) is False:
+        message = (
+            f"a product of {left.shape} and {right.shape} over axes {list(first)} and {list(second)}: "
+            f"{totals[0]} elements meet {totals[1]}"
+        )
+        raise Mismatch(MATMUL_MISMATCH, message, tensors=(left, right))
 
 
 @shape_rule("torch.tensordot")

@@ -4,6 +4,9 @@ The rows of a batch are a symbol of role "batch" with the batch size as its grea
 batch is full (or dropped).
 """
 
+# Methods of described classes are rules: they receive the call.
+# ruff: noqa: PLE0302
+
 from __future__ import annotations
 
 from collections.abc import Mapping

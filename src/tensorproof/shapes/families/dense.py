@@ -120,7 +120,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return bilinear_form(input1, input2, (out, first, second))
 
 
-@shape_rule("torch.nn.Parameter", "torch.nn.parameter.Parameter")
-def make_parameter(data: Tensor, requires_grad: Value = True) -> Tensor:
-    """`nn.Parameter`: the tensor itself, as a weight."""
+@shape_rule("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer", "torch.nn.parameter.Buffer")
+def make_parameter(data: Tensor, requires_grad: Value = True, **options: Value) -> Tensor:
+    """`nn.Parameter` and `nn.Buffer`: the tensor itself, as a part of a model."""
     return data.with_shape(data.shape, contiguous=data.contiguous, kind="parameter", new_axes=data.new_axes)

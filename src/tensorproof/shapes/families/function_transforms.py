@@ -28,7 +28,7 @@ def called(call: Call, function: Value, arguments: Sequence[Value], keywords: Op
 
 
 @shape_rule(
-    *spelled("jax", "jit pjit checkpoint remat named_call custom_jvp custom_vjp custom_gradient make_jaxpr ensure_compile_time_eval"),
+    *spelled("jax", "jit checkpoint remat named_call custom_jvp custom_vjp custom_gradient"),
     "jax.experimental.pjit.pjit", "jax.ad_checkpoint.checkpoint",
 )  # fmt: skip
 def same_function(fun: Value = UNKNOWN, *arguments: Value, **options: Value) -> Value:
@@ -328,7 +328,7 @@ def _stacked(value: Value, axis: Value, size: Size, call: Call) -> Value:
     return mapped(stack_leaf, value)
 
 
-@native_class("numpy.vectorize", "numpy.frompyfunc")
+@native_class("numpy.vectorize")
 class Vectorized:
     """`np.vectorize`: a function of numbers, element by element."""
 

@@ -21,7 +21,7 @@ def _need_pairs(call: Call, query: Tensor, value: Tensor, key: Tensor, result: V
         problem = f"queries have {q[-1]} features, keys {k[-1]}"
     elif same(v[-2], k[-2]) is False:
         problem = f"there are {k[-2]} keys, but {v[-2]} values"
-    elif q.rank == v.rank == 3 and same(q[0], v[0]) is False and not (features and 1 in (q[0], v[0])):
+    elif q.rank == v.rank == 3 and same(q[0], v[0]) is False and 1 not in (q[0], v[0]):
         problem = f"batches of {q[0]} and {v[0]}"
     if problem:
         message = f"{layer_name(call)} of queries {q}, values {v} and keys {k}: {problem}"

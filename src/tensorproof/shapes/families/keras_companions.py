@@ -23,8 +23,8 @@ _METRICS = (
     "CosineSimilarity F1Score FBetaScore FalseNegatives FalsePositives Hinge IoU KLDivergence LogCoshError Mean MeanAbsoluteError "
     "MeanAbsolutePercentageError MeanIoU MeanSquaredError MeanSquaredLogarithmicError Metric OneHotIoU OneHotMeanIoU Poisson "
     "Precision PrecisionAtRecall R2Score Recall RecallAtPrecision RootMeanSquaredError SensitivityAtSpecificity "
-    "SparseCategoricalAccuracy SparseCategoricalCrossentropy SparseTopKCategoricalAccuracy SpecificityAtSensitivity SquaredHinge Sum TopKCategoricalAccuracy "
-    "TrueNegatives TruePositives"
+    "SparseCategoricalAccuracy SparseCategoricalCrossentropy SparseTopKCategoricalAccuracy SpecificityAtSensitivity SquaredHinge "
+    "Sum TopKCategoricalAccuracy TrueNegatives TruePositives"
 )
 _INITIALIZERS = (
     "Constant GlorotNormal GlorotUniform HeNormal HeUniform Identity LecunNormal LecunUniform Ones Orthogonal RandomNormal "

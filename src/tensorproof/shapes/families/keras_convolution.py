@@ -117,7 +117,7 @@ class Plain(Layer):
         return None
 
     def __call__(self, call: Call, inputs: Tensor, **options: Value) -> Tensor:
-        if _is_legacy(self.__dict__) or (layer_name(call) == "Convolution2D" and self.strides != 1):
+        if _is_legacy(self.__dict__) or (layer_name(call) == "Convolution2D" and self.strides == self.kernel_size != 1):
             # Keras 1 took the height and the width of the kernel as two arguments.
             return inputs.with_shape(of_rank(self.axes + 2))
         result = convolved(call, inputs, self._window(), self.filters)

@@ -28,6 +28,7 @@ from tensorproof.shapes.values import (
     Partial,
     Tensor,
     Value,
+    as_size,
 )
 
 #: Further keywords of a constructor: `name`, `dtype`, initialisers, `input_shape` and the like.
@@ -238,6 +239,38 @@ class Dense(Layer):
         return activated(call, self.activation, result)
 
 
+@layer("EinsumDense")
+class EinsumDense(Layer):
+    """A product with weights along the axes that an equation names: `ab,bc->ac`."""
+
+    equation: str
+    output_shape: Value
+    activation: Value = None
+
+    def __call__(self, call: Call, inputs: Tensor, **options: Value) -> Tensor:
+        source, _, target = self.equation.replace(" ", "").partition("->")
+        letters = source.partition(",")[0].replace("...", "")
+        shape = inputs.shape
+        names = target.replace("...", "")
+        if shape.rank is None or shape.rank < len(letters) or ("..." not in source and shape.rank != len(letters)):
+            return inputs.with_shape(ANY_SHAPE)
+        elided = shape.rank - len(letters)
+        leads = source.startswith("...")
+        free = shape.dims[:elided] if leads else shape.dims[len(letters) :]
+        known = dict(zip(letters, shape.dims[elided:] if leads else shape.dims, strict=False))
+        given = self._given(len(names))
+        sizes = tuple(known.get(name, size) for name, size in zip(names, given, strict=True))
+        result = inputs.with_shape(Shape((*free, *sizes) if leads else (*sizes, *free)), dtype="f32")
+        return activated(call, self.activation, result)
+
+    def _given(self, count: int) -> tuple[Size, ...]:
+        """The sizes of the last axes, as far as the program gives them; the batch is not among them."""
+        items = self.output_shape.items if isinstance(self.output_shape, ListValue) else self.output_shape
+        values = items if isinstance(items, tuple) else (items,)
+        sizes = [unknown() if (size := as_size(value)) is None else size for value in values]
+        return tuple([unknown()] * (count - len(sizes)) + sizes)[-count:] if count else ()
+
+
 @layer("Embedding")
 class Embedding(Layer):
     """`Embedding`."""
@@ -256,6 +289,42 @@ _SAME_SHAPE = (
     "RandomPosterization RandomPerspective RandomErasing RandomGaussianBlur RandomElasticTransform Solarization Equalization "
     "AugMix RandAugment Discretization Hashing IntegerLookup StringLookup"
 )
+
+
+@layer("CategoryEncoding")
+class CategoryEncoding(Layer):
+    """Categories as vectors: one for each (`one_hot`), or one for each sample."""
+
+    num_tokens: Extent
+    output_mode: Value = "multi_hot"
+
+    def __call__(self, call: Call, inputs: Tensor, **options: Value) -> Tensor:
+        shape = inputs.shape
+        if self.output_mode not in ("multi_hot", "count") or shape.rank != 2:
+            return inputs.with_shape(ANY_SHAPE)
+        return inputs.with_shape(Shape((shape.dims[0], self.num_tokens)), dtype="f32")
+
+
+@layer("TextVectorization")
+class TextVectorization(Layer):
+    """Texts as rows of numbers."""
+
+    max_tokens: Value = None
+    standardize: Value = None
+    split: Value = None
+    ngrams: Value = None
+    output_mode: Value = "int"
+    output_sequence_length: Value = None
+
+    def __call__(self, call: Call, inputs: Tensor, **options: Value) -> Tensor:
+        batch = inputs.shape.head[0] if inputs.shape.head else unknown()
+        length = as_size(self.output_sequence_length) if self.output_mode == "int" else None
+        return inputs.with_shape(Shape((batch, unknown() if length is None else length)))
+
+    def adapt(self, call: Call, *arguments: Value, **options: Value) -> Value:
+        return None
+
+    set_vocabulary = adapt
 
 
 @layer(*_SAME_SHAPE.split())

@@ -94,11 +94,10 @@ def need_specified(call: Call, declared: Tensor, given: Tensor) -> None:
         return
     wanted = a.dims[:-1] if a.rank and a.dims[-1] == 1 else a.dims
     actual = b.dims[:-1] if b.rank and b.dims[-1] == 1 else b.dims
-    if a.rank != b.rank and not (abs(a.rank - b.rank) == 1 and (len(wanted) == len(actual))):
-        return
     for axis, (size, other) in enumerate(zip(wanted, actual, strict=False)):
         if axis and same(size, other) is False:
-            rule = CONVOLUTION_CHANNELS if axis == a.rank - 1 and a.rank >= 4 else LAYER_FEATURES
+            is_channels = axis == a.rank - 1 and a.rank >= 4
+            rule = WRONG_RANK if a.rank != b.rank else CONVOLUTION_CHANNELS if is_channels else LAYER_FEATURES
             message = f"the model takes inputs of the shape {a}, but is given {b}: {other} instead of {size} at axis {axis}"
             raise Mismatch(rule, message, tensors=(given, declared), related=origin(call))
 

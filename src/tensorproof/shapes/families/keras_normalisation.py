@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorproof.rules.shapes.axis_out_of_range import AXIS_OUT_OF_RANGE
 from tensorproof.rules.shapes.normalisation_features import NORMALISATION_FEATURES
-from tensorproof.shapes.families.keras_layers import Layer, built_here, built_size, layer, layer_name
+from tensorproof.shapes.families.keras_layers import Layer, built_here, built_size, is_symbolic, layer, layer_name
 from tensorproof.shapes.families.modules import apply_layer, origin
 from tensorproof.shapes.rule_table import Call, Extent, Mismatch
 from tensorproof.shapes.shape import ANY_SHAPE
@@ -31,7 +31,9 @@ def normalised(call: Call, inputs: Tensor, axis: Value) -> Tensor:
             raise Mismatch(AXIS_OUT_OF_RANGE, message, result=result, tensors=(inputs,), related=origin(call))
         size = shape[number]
         known = built_size(call, f"_size_{number}", size)
-        if same(size, known) is False:
+        # These two notice it only when data arrive.
+        deferred = layer_name(call) in ("LayerNormalization", "RMSNormalization") and is_symbolic(inputs)
+        if same(size, known) is False and not deferred:
             since = f"{layer_name(call)} has weights for {known} features since its first call"
             message = f"{since}, but axis {number} of its input {shape} has {size}"
             raise Mismatch(

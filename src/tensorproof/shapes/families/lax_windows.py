@@ -27,11 +27,11 @@ def _per_axis(value: Value, count: int) -> tuple[Size, ...]:
     return sizes
 
 
-def _pairs(padding: Value, count: int) -> list[tuple[Size, Size]] | None:
+def _pairs(padding: Value, count: int) -> Sequence[tuple[Size, Size]] | None:
     """Padding before and behind each axis; None for SAME."""
     if isinstance(padding, str):
         if padding.upper() == "VALID":
-            return [(0, 0)] * count
+            return [(0, 0) for _ in range(count)]
         if padding.upper() == "SAME":
             return None
         raise NotKnown
@@ -114,7 +114,10 @@ def _convolved(
     made = dict(zip(axes, sizes, strict=True)) | {"N": given["N"], "C": weights["O"]}
     result = lhs.with_shape(Shape(tuple(made[axis] for axis in output)), dtype=wider(lhs.dtype, rhs.dtype))
     if same(given["C"], weights["I"] * count) is False:
-        message = f"the kernel {rhs.shape} ({kernel}) takes {weights['I'] * count} channels, but the input {lhs.shape} ({image}) has {given['C']}"
+        message = (
+            f"the kernel {rhs.shape} ({kernel}) takes {weights['I'] * count} channels, "
+            f"but the input {lhs.shape} ({image}) has {given['C']}"
+        )
         raise Mismatch(CONVOLUTION_CHANNELS, message, result=result, tensors=(lhs, rhs))
     if isinstance(weights["O"], int) and isinstance(count, int) and weights["O"] % count:
         message = f"{weights['O']} filters of the kernel {rhs.shape} cannot be divided into {count} groups"

@@ -54,10 +54,10 @@ def square(call: Call, tensor: Tensor) -> Matrices:
 
 
 @shape_rule(
-    *spelled(_MODULES, "inv"), *spelled("numpy.linalg jax.numpy.linalg torch.linalg tf.linalg keras.ops keras.ops.linalg", "cholesky"),
+    *spelled(_MODULES, "inv cholesky"),
     *spelled("torch torch.Tensor", "inverse cholesky matrix_exp"),
-    *spelled("tf.linalg", "expm sqrtm logm"), "tf.matrix_inverse", "tf.cholesky", "torch.linalg.matrix_exp",
-    *spelled("jax.scipy.linalg", "inv cholesky expm sqrtm"), "jax.lax.linalg.cholesky",
+    *spelled("tf.linalg", "expm sqrtm"), "tf.matrix_inverse", "tf.cholesky", "torch.linalg.matrix_exp",
+    *spelled("jax.scipy.linalg", "inv cholesky expm"), "jax.lax.linalg.cholesky",
 )  # fmt: skip
 def same_square(call: Call, a: Tensor, *arguments: Value, **options: Value) -> Tensor:
     """Square matrices to square matrices."""
@@ -73,7 +73,8 @@ def matrix_power(call: Call, a: Tensor, n: Value, *arguments: Value, **options: 
 
 
 @shape_rule(
-    *spelled(_MODULES, "det"), *spelled("torch torch.Tensor", "det logdet"), "tf.linalg.logdet", "tf.matrix_determinant", "jax.scipy.linalg.det",
+    *spelled(_MODULES, "det"), *spelled("torch torch.Tensor", "det logdet"), "tf.linalg.logdet", "tf.matrix_determinant",
+    "jax.scipy.linalg.det",
 )  # fmt: skip
 def determinant(call: Call, a: Tensor, **options: Value) -> Tensor:
     """One number per matrix."""
@@ -179,11 +180,7 @@ def tf_qr(call: Call, input: Tensor, full_matrices: bool = False, name: Value = 
     return _qr(call, input, "complete" if full_matrices else "reduced")
 
 
-@shape_rule(
-    *spelled("numpy.linalg jax.numpy.linalg torch.linalg tf.linalg torch.Tensor torch", "pinv"),
-    "torch.pinverse",
-    "torch.Tensor.pinverse",
-)
+@shape_rule(*spelled("numpy.linalg jax.numpy.linalg torch.linalg tf.linalg", "pinv"), "torch.pinverse", "torch.Tensor.pinverse")
 def pseudo_inverse(call: Call, a: Tensor, *arguments: Value, **options: Value) -> Tensor:
     """Rows and columns exchanged."""
     found = matrices(call, a)
@@ -221,6 +218,8 @@ def _solution(call: Call, left: Tensor, right: Tensor, *, vector: bool) -> Tenso
         )
     if shape.least_rank == 0:
         raise NotKnown
+    if not vector:
+        matrices(call, right)
     rows = shape[-1] if vector else shape[-2]
     if same(found.rows, rows) is False:
         message = f"{short_name(call.name)} of {left.shape} and {shape}: {found.rows} equations meet {rows} rows of the right side"
@@ -263,7 +262,12 @@ def keras_solve(call: Call, a: Tensor, b: Tensor) -> Tensor:
 def tf_solve(call: Call, matrix: Tensor, rhs: Tensor, *arguments: Value, **options: Value) -> Tensor:
     """Matrices only."""
     matrices(call, rhs)
-    return _solution(call, matrix, rhs, vector=False)
+    result = _solution(call, matrix, rhs, vector=False)
+    strict = not call.name.endswith("triangular_solve")
+    if strict and same_shape(matrix.shape.without_last(2), rhs.shape.without_last(2)) is False:
+        message = f"{short_name(call.name)} of {matrix.shape} and {rhs.shape}: the axes before the matrices differ"
+        raise Mismatch(MATMUL_MISMATCH, message, result=result, tensors=(matrix, rhs))
+    return result
 
 
 @shape_rule("torch.linalg.solve_triangular")

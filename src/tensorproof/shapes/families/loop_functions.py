@@ -97,10 +97,10 @@ def while_loop(call: Call, cond_fun: Value, body_fun: Value, init_val: Value) ->
 
 def _kept(value: Value) -> Value:
     """The same shapes, with contents that are no longer known."""
-    return mapped(lambda leaf: leaf.with_shape(leaf.shape) if isinstance(leaf, Tensor) else as_unknown(leaf), value)
+    return mapped(lambda leaf: leaf.with_shape(leaf.shape) if isinstance(leaf, Tensor) else _as_unknown(leaf), value)
 
 
-def as_unknown(leaf: Value) -> Value:
+def _as_unknown(leaf: Value) -> Value:
     return unknown(float("-inf")) if as_size(leaf) is not None else UNKNOWN
 
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from tensorproof.shapes.applying import apply_rule
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
 from tensorproof.shapes.families.modules import Module
 from tensorproof.shapes.rule_table import RULES, Call, native_class
 from tensorproof.shapes.values import UNKNOWN, Value
 
 
 def apply_function(call: Call, name: str, *arguments: Value, **options: Value) -> Value:
-    """The function of `torch.nn.functional` with that name, at the place of the layer's call."""
-    full = f"torch.nn.functional.{name}"
-    rule = RULES.get(full)
-    return UNKNOWN if rule is None else apply_rule(call.run, call.place, rule, full, arguments, options)
+    """The function of `torch.nn.functional` with that name, as a part of the layer's call: what it refuses, the layer does."""
+    return apply_as_part(call, f"torch.nn.functional.{name}", arguments, options)
+
+
+def apply_as_part(call: Call, name: str, arguments: Sequence[Value], options: Mapping[str, Value]) -> Value:
+    """A rule inside another one; unknown if there is none of that name."""
+    rule = RULES.get(name)
+    if rule is None:
+        return UNKNOWN
+    given, named = rule.binding.bind(arguments, options, call.framework)
+    inner = [replace(call, name=name)] if rule.binding.wants_call else []
+    return rule.function(*inner, *given, **named)
 
 
 class Loss(Module):

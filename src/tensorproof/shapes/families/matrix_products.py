@@ -81,8 +81,10 @@ def matmul(x1: Tensor, x2: Tensor, **options: Value) -> Tensor:
 
 # -- PyTorch ----------------------------------------------------------------------------------------------------------
 
-_RANKS = {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1), "vdot": (1, 1), "addmm": (2, 2), "baddbmm": (3, 3), "addbmm": (3, 3),
-          "addmv": (2, 1), "outer": (1, 1), "ger": (1, 1), "addr": (1, 1), "batch_matmul": (3, 3)}  # fmt: skip
+_RANKS = {
+    "mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1), "vdot": (1, 1), "addmm": (2, 2), "baddbmm": (3, 3), "addbmm": (3, 3),
+    "addmv": (2, 1), "outer": (1, 1), "ger": (1, 1), "addr": (1, 1),
+}  # fmt: skip
 
 
 def _check_ranks(call: Call, left: Tensor, right: Tensor) -> None:
@@ -213,7 +215,7 @@ def tf_matmul(
         raise Mismatch(MATMUL_MISMATCH, message, tensors=(a, b))
     left = _transposed(a) if transpose_a or adjoint_a else a
     right = _transposed(b) if transpose_b or adjoint_b else b
-    if call.is_tf1 and None not in ranks and ranks[0] != ranks[1]:
+    if call.runs_on_tf1 and None not in ranks and ranks[0] != ranks[1]:
         message = (
             f"tf.matmul of {a.shape} and {b.shape}: TensorFlow 1 needs the same number of axes on both sides; use tf.tensordot"
         )

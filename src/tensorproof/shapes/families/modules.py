@@ -8,7 +8,7 @@ from __future__ import annotations
 from tensorproof.shapes import calls
 from tensorproof.shapes.iteration import Stream, any_of, iterate
 from tensorproof.shapes.problems import Edit, Related
-from tensorproof.shapes.rule_table import CLASSES, Call, native_class, shape_rule
+from tensorproof.shapes.rule_table import CLASSES, Call, native_class, passes_alternatives_on, shape_rule
 from tensorproof.shapes.shape import ANY_SHAPE, Shape
 from tensorproof.shapes.sizes import Size
 from tensorproof.shapes.values import (
@@ -68,6 +68,7 @@ class Module:
 
     cuda = cpu = eval = train = half = float = double = requires_grad_ = apply = compile = bfloat16 = type = share_memory = to
 
+    @passes_alternatives_on
     def forward(self, call: Call, *arguments: Value, **keywords: Value) -> Value:
         assert isinstance(call.receiver, Instance | NativeObject)
         return calls.call_native(call.run, call.place, call.receiver, "__call__", arguments, keywords)
@@ -110,6 +111,7 @@ class Sequential(Module):
 
     _modules: Arguments
 
+    @passes_alternatives_on
     def __call__(self, call: Call, input: Value) -> Value:
         value = input
         for layer in self._entries(call):

@@ -250,9 +250,9 @@ class Grayscale:
 
 
 _KEEPING = (
-    "Normalize ConvertImageDtype ToDtype RandomHorizontalFlip RandomVerticalFlip ColorJitter RandomErasing GaussianBlur RandomAffine "
-    "RandomPerspective RandomInvert RandomPosterize RandomSolarize RandomAdjustSharpness RandomAutocontrast RandomEqualize AutoAugment "
-    "RandAugment TrivialAugmentWide AugMix ElasticTransform RandomPhotometricDistort GaussianNoise ToPureTensor SanitizeBoundingBoxes"
+    "Normalize ConvertImageDtype ToDtype RandomHorizontalFlip RandomVerticalFlip ColorJitter RandomErasing GaussianBlur "
+    "RandomAffine RandomPerspective RandomInvert RandomPosterize RandomSolarize RandomAdjustSharpness RandomAutocontrast "
+    "RandomEqualize AutoAugment RandAugment TrivialAugmentWide AugMix ElasticTransform RandomPhotometricDistort GaussianNoise"
 )
 
 

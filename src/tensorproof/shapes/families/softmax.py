@@ -7,7 +7,7 @@ from tensorproof.shapes.families.axis_numbers import resolved_axes, resolved_axi
 from tensorproof.shapes.families.names import short_name, spelled
 from tensorproof.shapes.families.pointwise import elementwise
 from tensorproof.shapes.families.reductions import warn_of_single_class
-from tensorproof.shapes.rule_table import Axes, Call, coerced, shape_rule
+from tensorproof.shapes.rule_table import Axes, Call, NotKnown, coerced, shape_rule
 from tensorproof.shapes.sizes import less, symbols
 from tensorproof.shapes.values import Recipe, Tensor, Value
 
@@ -150,6 +150,8 @@ def keras_normalize(call: Call, x: Tensor, axis: Axes = -1, order: Value = 2, ep
 
 @shape_rule("keras.utils.normalize")
 def keras_utils_normalize(call: Call, x: Tensor, axis: int = -1, order: Value = 2) -> Tensor:
-    """Unit vectors along an axis, of NumPy arrays."""
+    """Unit vectors along an axis, of NumPy arrays. Keras takes axis 0 for none given, with a result of its own: not described."""
+    if axis == 0:
+        raise NotKnown
     resolved_axis(call, x, axis, result=elementwise(call, x))
     return x.with_shape(x.shape)

@@ -1,5 +1,8 @@
 """Python's standard library, as far as programs compute sizes with it or keep their data in it."""
 
+# Methods of described classes are rules: they receive the call.
+# ruff: noqa: PLE0302
+
 from __future__ import annotations
 
 import functools
@@ -23,6 +26,7 @@ from tensorproof.shapes.values import (
     NativeObject,
     Partial,
     Results,
+    Slice,
     Unknown,
     Value,
     as_size,
@@ -37,8 +41,8 @@ declare_constants({"math.tau": math.tau, "sys.maxsize": unknown(2**31)})
 # -- math -------------------------------------------------------------------------------------------------------------
 
 _MATH = (
-    "sqrt exp log log2 log10 log1p expm1 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh pow hypot degrees radians "
-    "erf erfc gamma lgamma fabs fmod copysign isqrt gcd lcm comb perm factorial trunc isnan isinf isfinite cbrt exp2 fsum dist"
+    "sqrt exp log log2 log10 log1p expm1 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh pow hypot degrees "
+    "radians erf erfc gamma lgamma fabs fmod copysign isqrt gcd lcm comb perm factorial trunc isnan isinf isfinite cbrt exp2"
 )
 
 
@@ -99,10 +103,10 @@ def partial(func: Value, *args: Value, **keywords: Value) -> Value:
     return UNKNOWN if isinstance(func, Unknown) else Partial(func, args, tuple(keywords.items()))
 
 
-@shape_rule("functools.lru_cache", "functools.cache", "functools.wraps", "functools.singledispatch")
+@shape_rule("functools.lru_cache", "functools.cache")
 def decorating(call: Call, function: Value = None, *arguments: Value, **options: Value) -> Value:
     """Decorators that are called as functions leave the function as it is."""
-    return UNKNOWN if function is None or isinstance(function, int) or call.name.endswith("wraps") else function
+    return UNKNOWN if function is None or isinstance(function, int) else function
 
 
 @shape_rule("functools.reduce")
@@ -178,11 +182,10 @@ def itertools_zip_longest(call: Call, *iterables: Value, fillvalue: Value = None
 def itertools_islice(call: Call, iterable: Value, *ends: Value) -> Value:
     """Some items of a sequence."""
     stream = iterate(call.run, iterable)
-    numbers = [None if end is None else as_size(end) for end in ends]
-    constant = all(end is None or isinstance(number, int) for end, number in zip(ends, numbers, strict=True))
-    if stream.items is None or not constant:
+    limits = Slice(None, ends[0], None) if len(ends) == 1 else Slice(*ends, *(None,) * (3 - len(ends)))
+    if stream.items is None or limits.constant is None:
         return Iterator(None, stream.element if stream.items is None else any_of(call.run, stream.items))
-    return Iterator(list(itertools.islice(stream.items, *numbers)))  # pyright: ignore[reportArgumentType]
+    return Iterator(stream.items[limits.constant])
 
 
 @shape_rule("itertools.repeat")
@@ -211,8 +214,6 @@ def itertools_endless(call: Call, first: Value = 0, *arguments: Value, **options
     "tqdm.notebook.tqdm",
     "tqdm.std.tqdm",
     "tqdm.rich.tqdm",
-    "rich.progress.track",
-    "alive_progress.alive_it",
 )
 def progress(iterable: Value = UNKNOWN, *arguments: Value, **options: Value) -> Value:
     """A bar around an iterable, which stays what it is."""
@@ -256,11 +257,14 @@ def growing_dict(*arguments: Value, **entries: Value) -> Value:
 
 @shape_rule("collections.deque")
 def deque(call: Call, iterable: Value = (), maxlen: Value = None) -> Value:
-    """A list; one of limited length only says what its items are."""
+    """A list, maybe of limited length."""
     stream = iterate(call.run, iterable)
-    if stream.items is None or maxlen is not None:
+    most = as_size(maxlen)
+    if stream.items is None or (maxlen is not None and (not isinstance(most, int) or most < 1)):
         return ListValue(None, stream.element if stream.items is None else any_of(call.run, stream.items))
-    return ListValue(stream.items)
+    found = ListValue(stream.items if not isinstance(most, int) else stream.items[-most:])
+    found.slots["maxlen"] = most
+    return found
 
 
 @native_class("tensorproof.named_tuple_class")
@@ -370,7 +374,7 @@ def dataclass_replace(obj: Value, **changes: Value) -> Value:
 @shape_rule("dataclasses.asdict")
 def dataclass_as_dict(obj: Value, **options: Value) -> Value:
     """The fields of an object as a dictionary."""
-    return DictValue(dict(obj.slots)) if isinstance(obj, Instance) else UNKNOWN
+    return DictValue({**obj.slots}) if isinstance(obj, Instance) else UNKNOWN
 
 
 @shape_rule("typing.cast")

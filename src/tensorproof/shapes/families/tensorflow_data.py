@@ -1,5 +1,8 @@
 """`tf.data`: streams of elements, and how batches are made of them."""
 
+# Methods of described classes are rules: they receive the call.
+# ruff: noqa: PLE0302
+
 from __future__ import annotations
 
 import math
@@ -108,8 +111,9 @@ class Dataset:
 
     def skip(self, call: Call, count: Value, name: Value = None) -> Value:
         number, length = as_size(count), self._count()
-        known = isinstance(number, int) and isinstance(length, int) and number >= 0
-        return dataset(call, self.element, max(length - number, 0) if known else UNKNOWN)  # pyright: ignore[reportOptionalOperand, reportArgumentType]
+        if not isinstance(number, int) or not isinstance(length, int) or number < 0:
+            return dataset(call, self.element)
+        return dataset(call, self.element, max(length - number, 0))
 
     def filter(self, call: Call, predicate: Value, name: Value = None) -> Value:
         parts = self.element if type(self.element) is tuple else (self.element,)

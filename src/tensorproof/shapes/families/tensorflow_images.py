@@ -66,6 +66,8 @@ def recoloured(call: Call, image: Tensor, *options: Value, **keywords: Value) ->
 @shape_rule(*spelled("tf.image", _RGB))
 def recoloured_by_hue(call: Call, image: Tensor, *options: Value, **keywords: Value) -> Tensor:
     """Three channels in other colours."""
+    if call.name.endswith("saturation") and image.shape.rank is not None and image.shape.rank < 3:
+        need_image(call, image)
     if image.shape.rank == 0 or same(image.shape[-1], 3) is False:
         message = f"{call.name} takes three channels, but {image.shape} has {image.shape[-1] if image.shape.rank else 'none'}"
         raise Mismatch(WRONG_RANK, message, result=image.with_shape(image.shape), tensors=(image,))

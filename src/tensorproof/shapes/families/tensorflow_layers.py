@@ -143,10 +143,12 @@ def class_loss(call: Call, labels: Value = None, logits: Value = None, *further:
 
 @shape_rule("tf.losses.sparse_softmax_cross_entropy")
 def sparse_loss(call: Call, labels: Tensor, logits: Tensor, *further: Value, **options: Value) -> Tensor:
-    """Labels are numbers of classes; a last axis of size 1 is dropped."""
-    shape = labels.shape
-    if shape.rank is not None and shape.rank == logits.shape.rank and shape.rank > 0 and shape.dims[-1] == 1:
-        labels = labels.with_shape(shape.without_last(1))
+    """Labels are numbers of classes; a last axis of size 1 that is too much on either side is dropped."""
+    surplus = None if labels.shape.rank is None or logits.shape.rank is None else logits.shape.rank - 1 - labels.shape.rank
+    if surplus == -1 and labels.shape[-1] == 1:
+        labels = labels.with_shape(labels.shape.without_last(1))
+    elif surplus == 1 and logits.shape[-1] == 1:
+        logits = logits.with_shape(logits.shape.without_last(1))
     return _reduced(sparse_entropy(call, labels, logits), options)
 
 

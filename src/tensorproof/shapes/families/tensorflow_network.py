@@ -10,11 +10,12 @@ from tensorproof.rules.shapes.single_class import SINGLE_CLASS
 from tensorproof.rules.shapes.wrong_rank import WRONG_RANK
 from tensorproof.shapes.batches import meeting
 from tensorproof.shapes.families.axis_numbers import resolved_axis
-from tensorproof.shapes.families.broadcasting import broadcast, broadcast_dims
+from tensorproof.shapes.families.broadcasting import broadcast, stretched
 from tensorproof.shapes.families.matrix_products import product
 from tensorproof.shapes.rule_table import Call, Mismatch, NotKnown, as_tensor, shape_rule
 from tensorproof.shapes.shape import ANY_SHAPE, SCALAR, Shape, same_shape
-from tensorproof.shapes.sizes import same
+from tensorproof.shapes.sizes import Size, same, unknown
+from tensorproof.shapes.sizes import product as sizes_product
 from tensorproof.shapes.values import Tensor, Unknown, Value
 
 # -- biases and normalisation -----------------------------------------------------------------------------------------
@@ -102,10 +103,10 @@ def class_entropy(call: Call, labels: Tensor, logits: Tensor, axis: int = -1) ->
     result = logits.with_shape(rows)
     if meeting(call, labels, logits):
         return result
-    common = broadcast_dims(labels.shape, logits.shape)
-    if common is None or same_shape(common, logits.shape) is False:
+    fits = [_fits(*pair) for pair in zip(_flat(labels.shape, axis), _flat(logits.shape, axis), strict=True)]
+    if None in fits or not _keeps_rows(labels.shape, logits.shape, axis):
         raise _mismatch(call, labels, logits, _advice(labels, logits), rows)
-    if same_shape(labels.shape, logits.shape) is False:
+    if False in fits:
         message = f"{call.name} of labels {labels.shape} and logits {logits.shape}: the labels are stretched; are they one-hot?"
         call.warn(LOSS_BROADCAST, message, tensors=(labels, logits))
     elif logits.shape.least_rank and logits.shape[axis if logits.shape.rank is not None else -1] == 1:
@@ -114,6 +115,30 @@ def class_entropy(call: Call, labels: Tensor, logits: Tensor, axis: int = -1) ->
         )
         call.warn(SINGLE_CLASS, message, tensors=(logits,))
     return result
+
+
+def _flat(shape: Shape, axis: int) -> tuple[Size, Size]:
+    """Rows and classes: all other axes are one."""
+    if shape.rank is None:
+        return unknown(), shape[-1] if axis == -1 and shape.least_rank else unknown()
+    if shape.rank == 0 or not -shape.rank <= axis < shape.rank:
+        return 1, 1
+    position = axis % shape.rank
+    return sizes_product(size for place, size in enumerate(shape.dims) if place != position), shape.dims[position]
+
+
+def _fits(left: Size, right: Size) -> bool | None:
+    """Whether two sizes are equal, or one of them is stretched (False), or neither (None)."""
+    if stretched(left, right) is None:
+        return None
+    return same(left, right) is not False
+
+
+def _keeps_rows(labels: Shape, logits: Shape, axis: int) -> bool:
+    """Whether there are as many losses as rows of scores."""
+    rows = _flat(logits, axis)[0]
+    both = stretched(_flat(labels, axis)[0], rows)
+    return both is None or same(both, rows) is not False
 
 
 def _without(call: Call, logits: Tensor, axis: int) -> Shape:

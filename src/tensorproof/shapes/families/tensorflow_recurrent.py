@@ -34,9 +34,7 @@ def _zeros(batch: Size, size: Size) -> Tensor:
 
 
 class Cell:
-    """What all cells share: a number of units, and a state of that size."""
-
-    num_units: Extent = 0
+    """What all cells share: a state of the size of their output."""
 
     def state(self, batch: Size) -> Value:
         """The state of a batch."""
@@ -44,7 +42,7 @@ class Cell:
 
     def output(self) -> Size:
         """How many features a step gives."""
-        return self.num_units
+        return unknown()
 
     @property
     def state_size(self) -> Value:
@@ -98,7 +96,11 @@ class PlainCell(Cell):
     """One state."""
 
     num_units: Extent
+    arguments: Arguments
     options: Options
+
+    def output(self) -> Size:
+        return self.num_units
 
 
 @native_class(*_names("BasicLSTMCell LSTMCell LSTMBlockCell LayerNormBasicLSTMCell"))

@@ -36,12 +36,14 @@ from tensorproof.shapes.values import (
 _OF_FEEDS = frozenset({"SHP201", "SHP202", "SHP203"})
 #: Tensors that hold values of their own: a run takes them as they are.
 HELD = frozenset({"placeholder", "variable", "state"})
+#: How sizes are shown that a placeholder leaves open, by their axis.
+_LETTERS = "NMKLPQ"
 
 
 # -- declared shapes --------------------------------------------------------------------------------------------------
 
 
-def declared_shape(call: Call, shape: Value, name: str = "?") -> Shape:
+def declared_shape(call: Call, shape: Value, name: Value = None) -> Shape:
     """A shape in which None stands for any size; None itself for any shape."""
     if shape is None or isinstance(shape, Unknown):
         return ANY_SHAPE
@@ -56,9 +58,11 @@ def declared_shape(call: Call, shape: Value, name: str = "?") -> Shape:
     return Shape(tuple(_declared_size(call, item, axis, name) for axis, item in enumerate(items)))
 
 
-def _declared_size(call: Call, item: Value, axis: int, name: str) -> Size:
+def _declared_size(call: Call, item: Value, axis: int, name: Value) -> Size:
     if item is None:
-        return symbol(f"{name}.{axis}", "batch" if axis == 0 else "size", 1, origin=call.place)
+        letter = _LETTERS[axis] if axis < len(_LETTERS) else f"S{axis}"
+        label = f"{letter}_{name}" if isinstance(name, str) else letter
+        return symbol(label, "batch" if axis == 0 else "size", 1, origin=call.place)
     size = as_size(item)
     return unknown(0) if size is None or size == -1 else size
 
@@ -68,15 +72,14 @@ def placeholder(call: Call, dtype: Value, shape: Value = None, name: Value = Non
     """A tensor that is fed later."""
     # Every call makes another tensor: a function that contains one must be run each time.
     call.run.trail.write(call.run.graph, "placeholder", None)
-    label = name if isinstance(name, str) else "N"
-    return Tensor(declared_shape(call, shape, label), dtype_name(dtype), "tf", kind="placeholder")
+    return Tensor(declared_shape(call, shape, name), dtype_name(dtype), "tf", kind="placeholder")
 
 
 @shape_rule("tf.placeholder_with_default")
 def placeholder_with_default(call: Call, input: Tensor, shape: Value, name: Value = None) -> Tensor:
     """The same, with a value for runs that feed nothing."""
     call.run.trail.write(call.run.graph, "placeholder", None)
-    declared = declared_shape(call, shape, name if isinstance(name, str) else "N")
+    declared = declared_shape(call, shape, name)
     if meet(declared, input.shape) is None:
         message = f"the default {input.shape} contradicts the declared shape {declared}"
         raise Mismatch(SET_SHAPE_CONFLICT, message, tensors=(input,))
@@ -179,7 +182,8 @@ class Execution(Replay):
         if recipe.part is not None:
             items = result.items if isinstance(result, ListValue) else result
             result = items[recipe.part] if isinstance(items, tuple) and recipe.part < len(items) else UNKNOWN
-        return result if isinstance(result, Tensor) else tensor.with_shape(ANY_SHAPE)
+        # A part of a part has no recipe of its own: what is known of it is its shape before the run.
+        return result if isinstance(result, Tensor) else self._substituted(tensor)
 
     def _substituted(self, tensor: Tensor) -> Tensor:
         shape = tensor.shape
@@ -376,9 +380,16 @@ def reset_default_graph(call: Call) -> Value:
     return None
 
 
-@shape_rule("tf.set_random_seed", "tf.random.set_seed", "tf.random.set_random_seed", "tf.disable_v2_behavior",
-            "tf.disable_eager_execution", "tf.enable_eager_execution", "tf.enable_v2_behavior", "tf.logging.set_verbosity",
-            "tf.add_to_collection", "tf.config.run_functions_eagerly", "tf.print", "tf.disable_resource_variables",
+@shape_rule("tf.disable_v2_behavior", "tf.disable_resource_variables")
+def old_variables(call: Call) -> Value:
+    """From here on variables are those of TensorFlow 1, whose shapes have to be known."""
+    call.run.trail.write(call.run.graph, "old_variables", True)
+    return None
+
+
+@shape_rule("tf.set_random_seed", "tf.random.set_seed", "tf.random.set_random_seed", "tf.disable_eager_execution",
+            "tf.enable_eager_execution", "tf.enable_v2_behavior", "tf.logging.set_verbosity",
+            "tf.add_to_collection", "tf.config.run_functions_eagerly", "tf.print",
             "tf.get_logger", "tf.logging.info", "tf.logging.warn", "tf.debugging.assert_equal", "tf.assert_equal",
             "tf.debugging.assert_shapes")  # fmt: skip
 def harmless(*arguments: Value, **options: Value) -> Value:

@@ -122,7 +122,7 @@ def need_channels(input: Tensor, channels: Size, weights: Tensor, wanted: Size, 
         raise Mismatch(CONVOLUTION_CHANNELS, message, result=result, tensors=(input, weights))
 
 
-@shape_rule("tf.nn.conv1d", "tf.nn.conv2d", "tf.nn.conv3d", "tf.nn.convolution")
+@shape_rule("tf.nn.conv1d", "tf.nn.conv2d", "tf.nn.conv3d")
 def convolution(
     call: Call,
     input: Value = None,
@@ -135,15 +135,13 @@ def convolution(
     """The filter has its windows first, then channels in and out."""
     data = as_tensor(_argument("value", input, keywords), "tf")
     weights = as_tensor(_argument("filter", filters, keywords), "tf")
-    if call.name.endswith("convolution"):
-        raise NotKnown
     layout = _layout(call, options, keywords)
     steps = layout.numbers(_argument("stride", strides, keywords))
     if not isinstance(padding, str):
         raise NotKnown
     dims = need_weights(call, weights, layout.axes)
     before: tuple[Size, ...] = ()
-    if not call.is_tf1 and data.shape.rank is not None and data.shape.rank > layout.axes + 2:
+    if not call.runs_on_tf1 and data.shape.rank is not None and data.shape.rank > layout.axes + 2:
         # Version 2 takes any number of axes for the batch.
         spare = data.shape.rank - layout.axes - 2
         before, data = data.shape.dims[:spare], data.with_shape(Shape(data.shape.dims[spare:]))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from tensorproof.rules.shapes.wrong_rank import WRONG_RANK
 from tensorproof.shapes.families.names import spelled
-from tensorproof.shapes.rule_table import Call, Mismatch, shape_rule
+from tensorproof.shapes.rule_table import Call, Mismatch, native_class, shape_rule
 from tensorproof.shapes.shape import SCALAR
 from tensorproof.shapes.sizes import same
 from tensorproof.shapes.values import UNKNOWN, ListValue, Tensor, Value
+
+Arguments = tuple[Value, ...]
+Options = dict[str, Value]
 
 _OPTIMISERS = "Adadelta Adafactor Adagrad Adam AdamW Adamax ASGD LBFGS NAdam RAdam RMSprop Rprop SGD SparseAdam"
 _SCHEDULERS = (
@@ -28,7 +31,7 @@ WITHOUT_SHAPE = (
     *spelled("torch.optim.lr_scheduler", _SCHEDULERS),
     *spelled("torch", _SETTINGS),
     *spelled("torch.cuda", _CUDA),
-    *spelled("torch.cuda.amp torch.amp", "autocast GradScaler"),
+    *spelled("torch.cuda.amp torch.amp", "autocast"),
     *spelled("torch.backends.mps", "is_available is_built"),
     *spelled("torch.autograd", "set_detect_anomaly detect_anomaly backward"),
     *spelled("torch.nn.utils", "clip_grad_value_ parameters_to_vector"),
@@ -59,6 +62,22 @@ def backward(
         message = f"backward() starts from a single number, but the tensor is {input.shape}: reduce it with mean() or sum()"
         raise Mismatch(WRONG_RANK, message, result=None, tensors=(input,))
     return None
+
+
+@native_class("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.GradScaler")
+class GradScaler:
+    """What scales a loss before `backward()`, so that small gradients survive half precision."""
+
+    arguments: Arguments
+    options: Options
+
+    def scale(self, call: Call, outputs: Value) -> Value:
+        return outputs.with_shape(outputs.shape) if isinstance(outputs, Tensor) else outputs
+
+    def step(self, call: Call, *arguments: Value, **options: Value) -> Value:
+        return UNKNOWN
+
+    update = unscale_ = get_scale = is_enabled = state_dict = load_state_dict = step
 
 
 @shape_rule("torch.autograd.grad")

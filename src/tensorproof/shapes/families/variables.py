@@ -77,7 +77,8 @@ def variable(
     graph = call.run.graph
     path = graph.path
     graph.add_variable(None if path is None else f"{path}{_unique(call, name)}", made, trainable=trainable is not False)
-    if call.is_tf1 and validate_shape is True:
+    old = call.runs_on_tf1 or graph.slots.get("old_variables") is True
+    if old and validate_shape is True and options.get("use_resource") in (None, False):
         _check_specified(initial, made)
     return made
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tensorproof.shapes.families.names import is_in_place, spelled
-from tensorproof.shapes.numeric_patterns import differences, limits, logarithms, roots
+from tensorproof.shapes.numeric_patterns import differences, limits, logarithms, masks, roots
 from tensorproof.shapes.numeric_patterns.operations import KINDS, Operation
 from tensorproof.shapes.values import Recipe, Tensor, Value
 
@@ -23,9 +23,9 @@ _CHECKS: Mapping[str, Callable[[Run, Operation, Value], None]] = {
     "subtract": differences.check_difference,
     "clip": limits.check_clip,
     "minimum": limits.check_minimum,
-    "fill": limits.check_fill,
-    "where": limits.check_where,
-    "multiply": limits.check_product,
+    "fill": masks.check_fill,
+    "where": masks.check_where,
+    "multiply": masks.check_product,
     "backward": roots.check_backward,
     "gradient": roots.check_tape,
 }

@@ -1,19 +1,15 @@
-"""Numbers that the format of a tensor cannot hold: NUM508 and NUM509."""
+"""Upper limits that round to 1: NUM508."""
 
 from __future__ import annotations
 
 import ast
-import math
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tensorproof.rules.source.half_precision_mask import HALF_PRECISION_MASK
 from tensorproof.rules.source.one_minus_epsilon import ONE_MINUS_EPSILON
-from tensorproof.shapes.numeric_patterns.operations import Operation, is_number
+from tensorproof.shapes.numeric_patterns.operations import Operation
 from tensorproof.shapes.numeric_patterns.reporting import warn
 from tensorproof.shapes.numeric_patterns.rewriting import Written
-from tensorproof.shapes.problems import Edit
 from tensorproof.shapes.values import Tensor, Value
 
 if TYPE_CHECKING:
@@ -24,13 +20,6 @@ _HALF_STEP = {"f16": 2.0**-12, "bf16": 2.0**-9, "f32": 2.0**-25, "f64": 2.0**-54
 _NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 #: Programs that change the type of new tensors: single precision is then not what it seems.
 _OTHER_DEFAULT = re.compile(rb"set_default_dtype|set_default_tensor_type|enable_x64|set_floatx")
-
-HALF_MAXIMUM = 65504.0
-#: Larger ones are limits of wider formats, which programs ask the library for.
-_LARGEST_WRITTEN = 1e38
-
-
-# -- 1 - eps ----------------------------------------------------------------------------------------------------------
 
 
 def check_clip(run: Run, clip: Operation, result: Value) -> None:
@@ -75,66 +64,3 @@ def _loses_number(node: ast.expr) -> bool:
         return False
     one, small = (part.value if isinstance(part, ast.Constant) else None for part in (node.left, node.right))
     return isinstance(one, int | float) and one == 1 and isinstance(small, float) and small > 0
-
-
-# -- -1e9 in half precision -------------------------------------------------------------------------------------------
-
-
-def check_fill(run: Run, fill: Operation, result: Value) -> None:
-    """A number that is put where a mask says so."""
-    tensor = fill.operand
-    given = (*fill.operands[1:], *dict(fill.keywords).values())
-    if isinstance(tensor, Tensor) and tensor.dtype == "f16":
-        _check_mask(run, fill, given, tensor)
-
-
-def check_where(run: Run, where: Operation, result: Value) -> None:
-    """A number that takes the place of elements."""
-    if isinstance(result, Tensor) and result.dtype == "f16":
-        _check_mask(run, where, (*where.operands, *dict(where.keywords).values()), result)
-
-
-def check_product(run: Run, product: Operation, result: Value) -> None:
-    """A mask times a large negative number."""
-    if isinstance(result, Tensor) and result.dtype == "f16":
-        _check_mask(run, product, [value for value in product.operands if isinstance(value, float) and value < 0], result)
-
-
-def _check_mask(run: Run, operation: Operation, values: Sequence[Value], tensor: Tensor) -> None:
-    for value in values:
-        if isinstance(value, int | float) and HALF_MAXIMUM < abs(value) < _LARGEST_WRITTEN and math.isfinite(value):
-            message = (
-                f"{value:g} is beyond the largest number of float16, {HALF_MAXIMUM:g}: it becomes infinite, and a row masked "
-                f"everywhere NaN; write {_finfo(operation.library)}(x.dtype).min"
-            )
-            warn(run, HALF_PRECISION_MASK, operation, message, _limit(run, operation, value))
-            return
-
-
-def _finfo(library: str) -> str:
-    return {"torch": "torch.finfo", "jax": "jnp.finfo", "numpy": "np.finfo"}.get(library, "np.finfo")
-
-
-def _limit(run: Run, operation: Operation, value: float) -> tuple[Edit, ...]:
-    """The lowest number of the tensor's own type instead of a written one, where the library's name is there to ask for it."""
-    written = Written.at(run, operation.place)
-    if written is None or not isinstance(written.node, ast.Call) or not isinstance(written.node.func, ast.Attribute) or value > 0:
-        return ()
-    arguments = written.node.args
-    if operation.name == "torch.Tensor.masked_fill":
-        owner, library = written.node.func.value, "torch"
-    elif operation.kind == "where" and len(arguments) == 3 and operation.library in ("torch", "jax", "numpy"):
-        owner, library = arguments[1], written.of(written.node.func.value)
-    else:
-        return ()
-    if not isinstance(owner, ast.Name) or not arguments or not _is_written_as(arguments[-1], value):
-        return ()
-    head = written.of(written.node)[: -len(written.of(arguments[-1])) - 1]
-    return written.edit("write the lowest number of the type", f"{head}{library}.finfo({owner.id}.dtype).min)")
-
-
-def _is_written_as(node: ast.expr, value: float) -> bool:
-    try:
-        return is_number(ast.literal_eval(node), value)
-    except ValueError:
-        return False

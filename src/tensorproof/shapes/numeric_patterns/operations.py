@@ -46,6 +46,13 @@ _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "multiply": _operators("mul") + spelled("torch torch.Tensor numpy jax.numpy tf tf.math keras.ops", "multiply mul"),
     "divide": _operators("truediv") + spelled("torch torch.Tensor numpy jax.numpy tf tf.math keras.ops", "divide div true_divide"),
     "power": _operators("pow") + spelled("torch torch.Tensor numpy jax.numpy tf tf.math keras.ops", "pow power"),
+    "matrix product": (
+        *_operators("matmul"),
+        *spelled("torch torch.Tensor", "matmul bmm mm"),
+        *spelled("torch", "einsum baddbmm"),
+        "torch.nn.functional.linear",
+        "torch.nn.Linear",
+    ),
     "negative": spelled(_LIBRARIES, "__neg__")
     + spelled("torch torch.Tensor numpy jax.numpy jax.lax tf tf.math keras.ops", "neg negative"),
     "sum": spelled(f"torch torch.Tensor {_ARRAYS} keras.ops", "sum") + spelled("tf tf.math", "reduce_sum"),
@@ -89,7 +96,17 @@ _SPELLINGS: Mapping[str, tuple[str, ...]] = {
         "torch.Tensor.data",
         *spelled("tf jax.lax keras.ops", "stop_gradient"),
     ),
-    "backward": ("torch.Tensor.backward",),
+    "backward": (
+        "torch.Tensor.backward",
+        *(
+            f"tf.train.{name}Optimizer.{method}"
+            for name in (
+                *("GradientDescent", "Adam", "Adagrad", "Adadelta", "Momentum", "RMSProp", "Ftrl"),
+                *("ProximalAdagrad", "ProximalGradientDescent"),
+            )
+            for method in ("minimize", "compute_gradients")
+        ),
+    ),
     "gradient": ("tf.GradientTape.gradient", "tf.gradients"),
 }
 

@@ -1,18 +1,20 @@
 """Roots and norms that are differentiated where they are zero: NUM507.
 
-What a program differentiates is followed back from the result: `loss.backward()`, `tape.gradient(loss, ...)`, `jax.grad`. A root
-on the way is reported if its operand can be exactly zero (squares and sums of them, without anything added) and depends on what
-the gradient is taken by. The norms of PyTorch have the derivative 0 at 0, and are not reported.
+What a program differentiates is followed back from the result: `loss.backward()`, `tape.gradient(loss, ...)`, `jax.grad`, and
+`minimize(loss)` of TensorFlow 1. Losses that `fit` of Keras calls, and losses that nothing calls, are not followed.
+
+A root on the way is reported if its operand can be exactly zero (squares and sums of them, without anything added) and depends on
+what the gradient is taken by. The norms of PyTorch have the derivative 0 at 0, and are not reported.
 """
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tensorproof.rules.source.root_without_epsilon import ROOT_WITHOUT_EPSILON
 from tensorproof.shapes.numeric_patterns.operations import Operation, operation_of, squared
+from tensorproof.shapes.numeric_patterns.regions import managers_around, name_of
 from tensorproof.shapes.numeric_patterns.reporting import warn
 from tensorproof.shapes.numeric_patterns.rewriting import Written
 from tensorproof.shapes.problems import Edit, Place
@@ -159,22 +161,4 @@ def _with_epsilon(run: Run, root: Operation) -> tuple[Edit, ...]:
 
 def _is_unrecorded(run: Run, place: Place) -> bool:
     """Whether a place is in a block or a function for which PyTorch records no gradients."""
-    source = run.sources.get(place.file)
-    if source is None:
-        return False
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.With | ast.AsyncWith):
-            managers = [item.context_expr for item in node.items]
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            managers = node.decorator_list
-        else:
-            continue
-        if node.lineno <= place.line <= (node.end_lineno or node.lineno) and any(map(_stops_recording, managers)):
-            return True
-    return False
-
-
-def _stops_recording(manager: ast.expr) -> bool:
-    function = manager.func if isinstance(manager, ast.Call) else manager
-    name = function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
-    return name in _UNRECORDED
+    return any(name_of(manager) in _UNRECORDED for manager in managers_around(run, place))
