@@ -17,8 +17,10 @@ from tests.shape_cases.exempt import EXEMPT
 
 pytestmark = pytest.mark.area("shape oracles")
 
-#: Random expressions per name.
+#: Random expressions per rule, shared out among its names; `make test-long` gives each name that many.
 RUNS = 200
+#: Every name gets at least this many.
+LEAST = 6
 
 IMPORTS = {
     "torch": "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n",
@@ -105,11 +107,28 @@ load_rules()
 NAMES = sorted({*RULES, *PROPERTIES, *CLASSES})
 
 
+def _share(name: str) -> int:
+    """How many of a rule's random expressions fall to one of its names."""
+    names = (RULES.get(name) or PROPERTIES.get(name) or CLASSES[name]).names
+    return max(LEAST, -(-RUNS // sum(other in all_cases() for other in names)))
+
+
 @pytest.mark.parametrize("name", sorted(all_cases()))
 def test_rule_agrees_with_its_library(name: str) -> None:
+    compare(name, _share(name))
+
+
+@pytest.mark.parametrize("name", sorted(all_cases()))
+@pytest.mark.long
+def test_name_agrees_with_its_library(name: str) -> None:
+    compare(name, RUNS)
+
+
+def compare(name: str, runs: int) -> None:
+    """Compare the analysis with the library on random uses of one name."""
     case = all_cases()[name]
     library = name.partition(".")[0]
-    expressions = [case.generate(Draw(name, seed)) for seed in range(RUNS)]
+    expressions = [case.generate(Draw(name, seed)) for seed in range(runs)]
     claims = _claims(library, case, expressions)
     real = [_real(library, case.setup, expression) for expression in expressions]
     wrong = [
@@ -117,7 +136,7 @@ def test_rule_agrees_with_its_library(name: str) -> None:
         for expression, truth, claim in zip(expressions, real, claims, strict=True)
         if claim != truth and not (case.imprecise and claim == "unknown")
     ]
-    assert not wrong, f"{len(wrong)} of {RUNS}:\n" + "\n".join(wrong[:12])
+    assert not wrong, f"{len(wrong)} of {runs}:\n" + "\n".join(wrong[:12])
     assert len(set(real) - {"refused"}) > 0, "the library refused every case: the generator is wrong"
 
 

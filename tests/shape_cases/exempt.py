@@ -242,7 +242,6 @@ _FILES = [
 ]
 _FUNCTIONS = [
     "tf.autograph.experimental.do_not_convert",
-    "tf.custom_gradient",
     "tf.recompute_grad",
     "tf.numpy_function",
     "tf.py_function",
@@ -252,5 +251,5 @@ EXEMPT |= dict.fromkeys(_SETTINGS, "returns no array")
 EXEMPT |= dict.fromkeys(_OPERATIONS, "an operation, which has no shape; programs that run them are among the fixtures")
 EXEMPT |= dict.fromkeys(_LISTS, "lists the variables of a whole program; such programs are among the fixtures")
 EXEMPT |= dict.fromkeys(_GONE, "not in TensorFlow 2 any more, or only with the old Keras")
-EXEMPT |= dict.fromkeys(_FILES.split(), "needs a file")
+EXEMPT |= dict.fromkeys(_FILES, "needs a file")
 EXEMPT |= dict.fromkeys(_FUNCTIONS, "takes a function of Python, whose result the graph does not know")

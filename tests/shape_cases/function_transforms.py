@@ -16,12 +16,36 @@ def _matrices(draw: Draw, *front: int) -> tuple[str, str]:
 
 
 @cases(
-    *spelled("jax", "jit checkpoint remat named_call custom_jvp custom_vjp custom_gradient"), "jax.experimental.pjit.pjit",
+    *spelled("jax", "jit checkpoint remat named_call"), "jax.experimental.pjit.pjit",
     "jax.ad_checkpoint.checkpoint", setup=_SETUP,
 )  # fmt: skip
 def _(draw: Draw) -> str:
     left, right = _matrices(draw)
     return f"{draw.name}(lambda x: x @ {right})({left})"
+
+
+@cases("jax.custom_gradient")
+@cases("tf.custom_gradient")
+def _(draw: Draw) -> str:
+    left, right = _matrices(draw)
+    return f"{draw.name}(lambda x: (x @ {right}, lambda g: g))({left})"
+
+
+_CUSTOM = "@jax.{name}\ndef product(x, y):\n    return x @ y\n\n\n"
+
+
+@cases(
+    "jax.custom_jvp",
+    setup=_CUSTOM.format(name="custom_jvp") + "product.defjvp(lambda primals, tangents: (primals[0], tangents[0]))\n",
+)
+@cases(
+    "jax.custom_vjp",
+    setup=_CUSTOM.format(name="custom_vjp") + "product.defvjp(lambda x, y: (x @ y, None), lambda rest, g: (g, g))\n",
+)
+def _(draw: Draw) -> str:
+    # What does not fit fails inside the function, which is another line.
+    rows, inner, columns = (draw.integer(1, 4) for _ in range(3))
+    return f"product({draw.array((rows, inner))}, {draw.array((inner, columns))})"
 
 
 @cases("jax.eval_shape", setup=_SETUP)

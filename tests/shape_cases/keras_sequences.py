@@ -18,7 +18,8 @@ def _(draw: Draw) -> str:
     shape = _sequence(draw)
     if draw.chance(0.4):
         count = 2 if draw.short == "LSTM" else 1
-        state = (shape[0], units) if draw.chance(0.6) else draw.varied((shape[0] + 1, units + 1), 0.5)
+        shape = (draw.integer(2, 3), draw.integer(1, 3), draw.integer(1, 3))
+        state = (shape[0], units) if draw.chance(0.6) else draw.pick([(shape[0] + 1, units), (shape[0], units + 1)])
         states = ", ".join([draw.array(state)] * count)
         return f"{draw.name}({units}{options})({draw.array(shape)}, initial_state=[{states}])"
     return called(draw, f"{units}{options}", *((shape,) if draw.chance(0.6) else (shape, (*shape[:-1], draw.integer(1, 3)))))

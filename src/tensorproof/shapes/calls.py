@@ -43,7 +43,7 @@ TRANSPARENT = frozenset(
         "partial", "contextmanager", "with_name_scope",
         "override", "abstractmethod", "enable_grad", "set_grad_enabled", "autocast", "compact", "profile",
         "jaxtyped", "typechecked", "beartype", "remat", "named_scope", "register_keras_serializable", "torch_fn", "filter_jit",
-        "custom_gradient", "singledispatch", "final", "cached_property", "fixture", "parametrize", "skip", "ignore", "export",
+        "singledispatch", "final", "cached_property", "fixture", "parametrize", "skip", "ignore", "export",
     }
 )  # fmt: skip
 
@@ -216,15 +216,17 @@ def _run_body(run: Run, frame: Frame, function: FunctionValue) -> Value:
         run.loops = loops
     if function.is_generator:
         return _generated(run, frame)
+    mark = frame.mark
+    assert mark is not None, "a function that runs has begun"
     ends: list[tuple[Changes, Value]] = list(frame.returns)
     if reached:
-        ends.append((run.trail.changes(frame.mark), None))
+        ends.append((run.trail.changes(mark), None))
     if not ends:
         raise Raised
     if len(ends) > 1:
-        run.trail.undo(frame.mark)
+        run.trail.undo(mark)
         run.trail.apply(ends[0][0])
-        run.trail.join(frame.mark, [changes for changes, _ in ends[1:]], run.join_slots)
+        run.trail.join(mark, [changes for changes, _ in ends[1:]], run.join_slots)
     result = ends[0][1]
     for _, value in ends[1:]:
         result = run.join(result, value)

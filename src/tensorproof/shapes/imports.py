@@ -66,6 +66,9 @@ def import_from(run: Run, frame: Frame, node: ast.ImportFrom) -> None:
                 for name, value in list(module.frame.slots.items()):
                     if not name.startswith("_"):
                         bind_name(run, frame, name, value)
+            elif not node.level:
+                for name in _members(canonical(node.module or "")):
+                    bind_name(run, frame, name, library_member(canonical(node.module or ""), name))
             continue
         if module is not None and alias.name in module.frame.slots:
             value: Value = module.frame.slots[alias.name]
@@ -78,6 +81,15 @@ def import_from(run: Run, frame: Frame, node: ast.ImportFrom) -> None:
             else:
                 value = library_member(canonical(node.module or ""), alias.name)
         bind_name(run, frame, alias.asname or alias.name, value)
+
+
+def _members(path: str) -> list[str]:
+    """The public names of a library that rules know: what `import *` binds, as far as it matters."""
+    from tensorproof.shapes.rule_table import CLASSES, CONSTANTS, RULES
+
+    prefix = f"{path}."
+    found = (name.removeprefix(prefix) for table in (RULES, CLASSES, CONSTANTS) for name in table if name.startswith(prefix))
+    return [name for name in found if "." not in name and not name.startswith("_")]
 
 
 def member(run: Run, module: LocalModule, name: str) -> Value:

@@ -13,7 +13,7 @@ from tensorproof.shapes.memo import Memo
 from tensorproof.shapes.problems import Edit, Hint, Place, Problem, Related, ShapeOptions, Statistics
 from tensorproof.shapes.sizes import Size
 from tensorproof.shapes.tensorflow_graph import Graph
-from tensorproof.shapes.trail import Changes, Trail
+from tensorproof.shapes.trail import Changes, Mark, Trail
 from tensorproof.shapes.values import (
     UNKNOWN,
     ClassValue,
@@ -54,8 +54,8 @@ class Raised(Exception):
 class Loop:
     """A loop that is being run: where it began, where the round began, and the states that left it early."""
 
-    mark: int
-    round_mark: int
+    mark: Mark
+    round_mark: Mark
     breaks: list[Changes] = field(default_factory=list[Changes])
     continues: list[Changes] = field(default_factory=list[Changes])
 

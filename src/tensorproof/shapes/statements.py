@@ -461,6 +461,8 @@ def _widen_container(run: Run, owner: Any, key: str, earlier: Any, value: Any) -
 @_handles(ast.Return)
 def _return(run: Run, frame: Frame, node: ast.Return) -> bool:
     value = None if node.value is None else expressions.evaluate(run, frame, node.value)
+    if frame.mark is None:
+        return False
     frame.returns.append((run.trail.changes(frame.mark), value))
     return False
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from tensorproof.shapes.values import Frame, Mutable
+from tensorproof.shapes.values import Frame, Mutable, new_serial
 
 #: A name or field that holds nothing.
 MISSING: Any = object()
@@ -13,6 +13,13 @@ MISSING: Any = object()
 Location: TypeAlias = tuple[int, str]
 #: What a stretch of the run wrote: by location, the object, the field and its last value.
 Changes: TypeAlias = dict[Location, tuple[Mutable, str, Any]]
+
+
+class Mark(NamedTuple):
+    """A point of the run: how long the log was, and which objects existed."""
+
+    position: int
+    serial: int
 
 
 class Trail:
@@ -23,8 +30,9 @@ class Trail:
         #: Counts writes to what others than the running function can see: what a memo must not outlive.
         self.version = 0
 
-    def mark(self) -> int:
-        return len(self._log)
+    def mark(self) -> Mark:
+        """The point of now, to come back to."""
+        return Mark(len(self._log), new_serial())
 
     def write(self, owner: Mutable, key: str, value: Any) -> None:
         """Set a field; `MISSING` deletes it."""
@@ -32,24 +40,28 @@ class Trail:
         self._log.append((owner, key, owner.slots.get(key, MISSING)))
         _put(owner, key, value)
 
-    def changes(self, mark: int) -> Changes:
+    def changes(self, mark: Mark) -> Changes:
         """What was written since the mark, with the values of now."""
-        return {(owner.serial, key): (owner, key, owner.slots.get(key, MISSING)) for owner, key, _ in self._log[mark:]}
+        return {(owner.serial, key): (owner, key, owner.slots.get(key, MISSING)) for owner, key, _ in self._log[mark.position :]}
 
-    def before(self, mark: int) -> Changes:
+    def before(self, mark: Mark) -> Changes:
         """The same locations with the values that they had at the mark."""
         found: Changes = {}
-        for owner, key, old in self._log[mark:]:
+        for owner, key, old in self._log[mark.position :]:
             found.setdefault((owner.serial, key), (owner, key, old))
         return found
 
-    def undo(self, mark: int) -> Changes:
-        """Go back to the mark; what was undone can be applied again."""
+    def undo(self, mark: Mark) -> Changes:
+        """Go back to the mark; what was undone can be applied again.
+
+        Objects that were made since keep their fields: nothing of then knows them, and a value that outlives the branch may.
+        """
         undone = self.changes(mark)
-        while len(self._log) > mark:
+        while len(self._log) > mark.position:
             owner, key, old = self._log.pop()
-            self._touch(owner)
-            _put(owner, key, old)
+            if owner.serial < mark.serial:
+                self._touch(owner)
+                _put(owner, key, old)
         return undone
 
     def _touch(self, owner: Mutable) -> None:
@@ -61,7 +73,7 @@ class Trail:
         for owner, key, value in changes.values():
             self.write(owner, key, value)
 
-    def join(self, mark: int, others: Iterable[Changes], join: Callable[[Mutable, str, Any, Any], Any]) -> None:
+    def join(self, mark: Mark, others: Iterable[Changes], join: Callable[[Mutable, str, Any, Any], Any]) -> None:
         """Join the state of now with other ends of the stretch that began at the mark."""
         start = self.before(mark)
         for other in others:

@@ -20,10 +20,17 @@ from tensorproof.shapes.sizes import Polynomial, Size
 
 if TYPE_CHECKING:
     from tensorproof.shapes.rule_table import NativeClass, ShapeRule
+    from tensorproof.shapes.trail import Mark
 
 Framework = Literal["torch", "numpy", "tf", "keras", "jax"]
 
 _serials = count()
+
+
+def new_serial() -> int:
+    """A number above that of every object that exists, below that of every one to come."""
+    return next(_serials)
+
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +321,8 @@ class Frame(Mutable):
         self.outer = outer
         self.function = function
         self.is_class = False
-        self.mark = 0
+        #: The point of the trail at which the function began; None for modules and classes.
+        self.mark: Mark | None = None
         self.returns: list[Any] = []
         self.catches = 0
 

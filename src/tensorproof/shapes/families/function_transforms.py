@@ -28,12 +28,28 @@ def called(call: Call, function: Value, arguments: Sequence[Value], keywords: Op
 
 
 @shape_rule(
-    *spelled("jax", "jit checkpoint remat named_call custom_jvp custom_vjp custom_gradient"),
+    *spelled("jax", "jit checkpoint remat named_call custom_jvp custom_vjp"),
     "jax.experimental.pjit.pjit", "jax.ad_checkpoint.checkpoint",
 )  # fmt: skip
 def same_function(fun: Value = UNKNOWN, *arguments: Value, **options: Value) -> Value:
     """What compiles or annotates a function leaves its shapes alone."""
     return fun
+
+
+@native_class("jax.custom_gradient")
+class CustomGradient:
+    """A function that returns its value and the function that computes its gradient: the value is what callers see."""
+
+    fun: Value
+
+    def __call__(self, call: Call, *args: Value, **kwargs: Value) -> Value:
+        result = called(call, self.fun, args, kwargs)
+        return result[0] if isinstance(result, tuple) and len(result) == 2 else UNKNOWN
+
+
+@native_class("tf.custom_gradient")
+class TensorflowCustomGradient(CustomGradient):
+    """The same for TensorFlow."""
 
 
 @shape_rule("jax.eval_shape")

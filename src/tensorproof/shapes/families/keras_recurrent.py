@@ -37,12 +37,11 @@ def need_states(call: Call, input: Tensor, initial: Value, units: Size, count: i
         return
     states = _tensors(initial)
     for state in states:
-        shape = state.shape
-        wrong_rank = shape.rank not in (None, 2)
-        wrong_units = not wrong_rank and shape.least_rank > 0 and same(shape[-1], units) is False
-        batch = input.shape[0]
+        shape, batch = state.shape, input.shape[0]
+        wrong_units = shape.least_rank > 0 and same(shape[-1], units) is False and shape[-1] != 1
+        # States of other ranks, and of one sample, are stretched by some of the layers.
         wrong_batch = shape.rank == 2 and 1 not in (shape[0], batch) and same(shape[0], batch) is False
-        if wrong_rank or wrong_units or wrong_batch:
+        if wrong_units or wrong_batch:
             message = f"{layer_name(call)} of {units} units takes initial states [{input.shape[0]}, {units}], not {shape}"
             raise Mismatch(RECURRENT_STATE, message, result=result, tensors=(state, input), related=origin(call))
 

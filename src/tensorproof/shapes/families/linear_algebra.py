@@ -255,6 +255,9 @@ def keras_solve(call: Call, a: Tensor, b: Tensor) -> Tensor:
     """`b` is a vector if it has one axis less than `a`."""
     if a.shape.rank is None or b.shape.rank is None:
         raise NotKnown
+    if b.shape.rank not in (a.shape.rank, a.shape.rank - 1):
+        message = f"solve of {a.shape} and {b.shape}: the right side needs as many axes as the matrices, or one less"
+        raise Mismatch(WRONG_RANK, message, tensors=(a, b))
     return _solution(call, a, b, vector=b.shape.rank == a.shape.rank - 1)
 
 

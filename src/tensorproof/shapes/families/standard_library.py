@@ -275,9 +275,10 @@ class NamedTupleClass:
     defaults: Value = ()
 
     def __call__(self, call: Call, *args: Value, **kwargs: Value) -> Value:
-        assert isinstance(self.fields, tuple)
-        names = [field for field in self.fields if isinstance(field, str)]
+        names = [field for field in self.fields if isinstance(field, str)] if isinstance(self.fields, tuple) else []
         defaults = self.defaults if isinstance(self.defaults, tuple) else ()
+        if len(defaults) > len(names):
+            raise NotKnown
         given: Options = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
         given |= dict(zip(names, args, strict=False)) | kwargs
         if set(given) != set(names):

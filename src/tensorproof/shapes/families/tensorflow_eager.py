@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorproof.shapes.families.keras_graphs import flattened, mapped
-from tensorproof.shapes.families.variables import gradient_of
+from tensorproof.shapes.families.tensorflow_training import gradient_of
 from tensorproof.shapes.iteration import iterate
 from tensorproof.shapes.joining import merged_shapes
 from tensorproof.shapes.rule_table import Call, native_class, shape_rule
@@ -120,9 +120,7 @@ class Fields(NativeObject):
 # -- functions --------------------------------------------------------------------------------------------------------
 
 
-@shape_rule(
-    "tf.function", "tf.autograph.experimental.do_not_convert", "tf.custom_gradient", "tf.recompute_grad", "tf.make_template"
-)
+@shape_rule("tf.function", "tf.autograph.experimental.do_not_convert", "tf.recompute_grad", "tf.make_template")
 def function(func: Value = None, *arguments: Value, **options: Value) -> Value:
     """The function itself."""
     return UNKNOWN if func is None else func

@@ -66,7 +66,7 @@ def recoloured(call: Call, image: Tensor, *options: Value, **keywords: Value) ->
 @shape_rule(*spelled("tf.image", _RGB))
 def recoloured_by_hue(call: Call, image: Tensor, *options: Value, **keywords: Value) -> Tensor:
     """Three channels in other colours."""
-    if call.name.endswith("saturation") and image.shape.rank is not None and image.shape.rank < 3:
+    if call.name.endswith(("saturation", "hue")) and image.shape.rank is not None and image.shape.rank < 3:
         need_image(call, image)
     if image.shape.rank == 0 or same(image.shape[-1], 3) is False:
         message = f"{call.name} takes three channels, but {image.shape} has {image.shape[-1] if image.shape.rank else 'none'}"
@@ -130,11 +130,11 @@ def boxed(
 @shape_rule("tf.image.central_crop")
 def central_crop(call: Call, image: Tensor, central_fraction: Value) -> Tensor:
     """The middle of an image."""
-    need_image(call, image)
-    height, width = image.shape[-3], image.shape[-2]
     fraction = central_fraction if isinstance(central_fraction, int | float) else None
     if fraction == 1.0:
         return image.with_shape(image.shape)
+    need_image(call, image)
+    height, width = image.shape[-3], image.shape[-2]
     if fraction is None or not isinstance(height, int) or not isinstance(width, int):
         return with_planes(image, unknown(), unknown())
     return with_planes(image, *(size - 2 * int((size - size * fraction) / 2.0) for size in (height, width)))
