@@ -50,7 +50,7 @@ BUDGETS = {
     "torch corpus": 240,
     "training phase": 60,
     "fix programs": 90,
-    "shape oracles": 400,
+    "shape oracles": 700,
     "shape corpus": 120,
     "language server": 60,
     "shapes": 300,

@@ -88,7 +88,15 @@ def test_exact_quotients_multiply_back(left: Size, right: Size, values: tuple[in
 
 @pytest.mark.parametrize(
     ("left", "right", "expected"),
-    [(4 * N, N, False), (N, H, None), (2 * N, 7, False), (N + 1, N, False), (N * 16 * 49 // 784, N, True), (B, 32, None), (B, 33, False)],
+    [
+        (4 * N, N, False),
+        (N, H, None),
+        (2 * N, 7, False),
+        (N + 1, N, False),
+        (N * 16 * 49 // 784, N, True),
+        (B, 32, None),
+        (B, 33, False),
+    ],
 )
 def test_comparison_has_three_answers(left: Size, right: Size, expected: bool | None) -> None:
     assert same(left, right) is expected

@@ -7,6 +7,7 @@ a tuple of them), built of small arrays of random sizes; about a third of what i
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 import random
 from collections.abc import Callable, Sequence
@@ -115,6 +116,10 @@ class Draw:
             else:
                 result.insert(self.integer(0, len(result)), self.integer(1, 5))
         return tuple(result)
+
+    def elements(self, shape: Sequence[int]) -> int:
+        """How many elements an array of that shape has, or (one time in three) another number."""
+        return math.prod(shape) + (self.chance(0.35) and self.integer(1, 3))
 
     def array(self, shape: Sequence[int]) -> str:
         """An array of zeros in the library that the name belongs to."""

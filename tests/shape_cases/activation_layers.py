@@ -15,8 +15,9 @@ _OPTIONS = {"LeakyReLU": "0.2", "Dropout": "p=0.3", "ReLU": "inplace=True", "GEL
 @cases(*(f"torch.nn.{name}" for name in _SIMPLE.split()))
 def _(draw: Draw) -> str:
     options = _OPTIONS.get(draw.short, "") if draw.chance(0.5) else ""
+    shape = draw.shape(0 if draw.short[0] != "F" else 2)
     # What follows is refused if the layer gives another number of elements.
-    return f"nn.{draw.short}({options})({draw.array(draw.shape(0 if draw.short[0] != 'F' else 2))}).reshape({draw.shape(1, 2, 3)})"
+    return f"nn.{draw.short}({options})({draw.array(shape)}).reshape({draw.elements(shape)})"
 
 
 @cases("torch.nn.Threshold")

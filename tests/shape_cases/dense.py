@@ -32,4 +32,5 @@ def _(draw: Draw) -> str:
 
 @cases("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer", "torch.nn.parameter.Buffer")
 def _(draw: Draw) -> str:
-    return f"{draw.name}({draw.array(draw.shape())}).reshape({draw.shape(1, 3)})"
+    shape = draw.shape()
+    return f"{draw.name}({draw.array(shape)}).reshape({draw.elements(shape)})"

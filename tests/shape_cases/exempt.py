@@ -19,7 +19,7 @@ NOT_INSTALLED = tuple(
     or name.startswith(("tf.examples", "tf.contrib.learn"))
 )
 OLD_NAMES = (
-    *spelled("jax", "tree_map tree_leaves tree_flatten tree_unflatten"), "jax.tree_util.tree_multimap", "keras.backend.dot",
+    *spelled("jax", "tree_map tree_leaves tree_flatten tree_unflatten"), "jax.ad_checkpoint.checkpoint", "jax.tree_util.tree_multimap", "keras.backend.dot",
     *spelled("tf", "matrix_inverse cholesky matrix_determinant self_adjoint_eig svd qr matrix_solve matrix_triangular_solve"),
     "torch.nn.utils.stateless.functional_call", *spelled("tf.data", "make_one_shot_iterator make_initializable_iterator Iterator"),
 )  # fmt: skip

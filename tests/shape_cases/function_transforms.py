@@ -17,7 +17,7 @@ def _matrices(draw: Draw, *front: int) -> tuple[str, str]:
 
 @cases(
     *spelled("jax", "jit checkpoint remat named_call"), "jax.experimental.pjit.pjit",
-    "jax.ad_checkpoint.checkpoint", setup=_SETUP,
+    setup=_SETUP,
 )  # fmt: skip
 def _(draw: Draw) -> str:
     left, right = _matrices(draw)

@@ -12,7 +12,7 @@ _VALUES = {"constant_": ", 0.5", "constant": ", 0.5", "sparse_": ", 0.1"}
 def _(draw: Draw) -> str:
     shape = (3, draw.integer(1, 4), draw.integer(1, 3)) if "dirac" in draw.short else (draw.integer(1, 4), draw.integer(1, 4))
     # What follows is refused if the number of elements changed.
-    return f"{draw.name}({draw.array(shape)}{_VALUES.get(draw.short, '')}).reshape({draw.shape(1, 2, 4)})"
+    return f"{draw.name}({draw.array(shape)}{_VALUES.get(draw.short, '')}).reshape({draw.elements(shape)})"
 
 
 @cases("torch.Tensor.backward")
@@ -26,13 +26,13 @@ def _(draw: Draw) -> str:
 @cases("torch.autograd.grad")
 def _(draw: Draw) -> str:
     shape = draw.shape(0, 3)
-    return f"(lambda x: torch.autograd.grad((x * 2).sum(), x))(torch.zeros({shape}, requires_grad=True))[0].reshape({draw.shape(1, 2)})"
+    return f"(lambda x: torch.autograd.grad((x * 2).sum(), x))(torch.zeros({shape}, requires_grad=True))[0].reshape({draw.elements(shape)})"
 
 
 @cases("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.GradScaler")
 def _(draw: Draw) -> str:
     shape = draw.shape(0, 2, 2)
-    return f"{draw.name}(enabled=False).scale({draw.array(shape)}).reshape({draw.shape(1, 2, 2)})"
+    return f"{draw.name}(enabled=False).scale({draw.array(shape)}).reshape({draw.elements(shape)})"
 
 
 @cases("torch.nn.utils.clip_grad_norm_")

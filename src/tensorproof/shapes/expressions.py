@@ -360,7 +360,7 @@ def _comprehended(
         if over.items is None or len(over.items) > MOST_UNROLLED * 8:
             known = False
             if len(generators) == 1 and not generator.ifs:
-                length = UNKNOWN if over.length is None and over.items is None else over.length if over.items is None else len(over.items)
+                length = len(over.items) if over.items is not None else UNKNOWN if over.length is None else over.length
             items: tuple[Value, ...] = (over.element if over.items is None else iteration.any_of(run, over.items),)
         else:
             items = over.items

@@ -72,7 +72,8 @@ def _fingerprint(value: Value) -> Hashable | None:
         content = None if value.content is None else _fingerprint(value.content)
         if content is None and value.content is not None:
             return None
-        return (value.shape, value.dtype, value.framework, value.contiguous, value.strides, value.batch_factor, value.new_axes, content, value.suspect, value.kind)
+        memory = (value.contiguous, value.strides, value.batch_factor, value.new_axes)
+        return (value.shape, value.dtype, value.framework, memory, content, value.suspect, value.kind)
     if isinstance(value, tuple):
         parts = [_fingerprint(part) for part in value]
         return None if None in parts else tuple(parts)

@@ -337,8 +337,8 @@ def _is_a(value: Value, kind: Value) -> bool | None:
         return None
     if isinstance(kind, Builtin):
         types: dict[str, type | tuple[type, ...]] = {
-            "int": (int, Polynomial), "float": float, "str": str, "tuple": tuple, "list": ListValue, "dict": DictValue, "bool": bool,
-            "set": SetValue,
+            "int": (int, Polynomial), "float": float, "str": str, "tuple": tuple, "list": ListValue, "dict": DictValue,
+            "bool": bool, "set": SetValue,
         }  # fmt: skip
         if isinstance(value, Tensor) and value.shape.rank == 0 and value.framework == "numpy":
             return None if kind.name in ("int", "float", "bool") else False
@@ -580,7 +580,8 @@ def _copy_dict(use: Use) -> Value:
 
 _TEXT_METHODS = (
     "lower", "upper", "strip", "split", "replace", "startswith", "endswith", "join", "format", "lstrip", "rstrip", "title",
-    "isdigit", "isalpha", "ljust", "rjust", "center", "count", "find", "index", "zfill", "removeprefix", "removesuffix", "rsplit", "partition", "rpartition", "splitlines",
+    "isdigit", "isalpha", "ljust", "rjust", "center", "count", "find", "index", "zfill", "removeprefix", "removesuffix", "rsplit",
+    "partition", "rpartition", "splitlines",
 )  # fmt: skip
 
 

@@ -32,7 +32,6 @@ def new_serial() -> int:
     return next(_serials)
 
 
-
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """A value about which nothing is known."""

@@ -98,7 +98,8 @@ def check_stretchable(tensor: Tensor, target: Shape, *, drops_ones: bool = False
 @shape_rule("tf.fill")
 def tf_fill(dims: Sizes, value: Tensor, name: Value = None) -> Tensor:
     """Filled with a number."""
-    if value.shape.rank not in (0, None):
+    # One element counts as a number, whatever its rank.
+    if value.shape.rank not in (0, None) and same(product(value.shape.dims), 1) is False:
         raise Mismatch(WRONG_RANK, f"fill takes a number, not {value.shape}", tensors=(value,))
     return Tensor(Shape(dims), value.dtype, "tf")
 
