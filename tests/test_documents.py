@@ -68,6 +68,11 @@ def test_the_excerpt_of_the_readme_is_what_the_command_prints(workplace: Path) -
         assert line in printed
 
 
+def test_the_finding_of_the_page_on_shapes_is_what_the_command_prints(workplace: Path) -> None:
+    (excerpt,) = [body for name, body in blocks("text") if name == "shapes.md"]
+    assert tensorproof("shapes", "examples/digits.py").out == excerpt
+
+
 def test_the_repair_of_the_readme_is_what_the_command_prints(workplace: Path) -> None:
     (repair,) = [body for name, body in blocks("diff") if name == "README.md"]
     assert (

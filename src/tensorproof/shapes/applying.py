@@ -154,8 +154,10 @@ def _finished(result: Value, recipe: Recipe, framework: Framework, operands: Seq
             changes["framework"] = framework
         if not any(result is operand for operand in operands):
             before = result.history
-            if before is None or before.place != recipe.place:
-                changes["history"] = History.of(recipe.place, recipe.name, result, before)
+            # Of several steps at one place (the layers of a Sequential) the last one is told.
+            if before is not None and before.place == recipe.place:
+                before = before.before
+            changes["history"] = History.of(recipe.place, recipe.name, result, before)
         if result.recipe is None:
             changes["recipe"] = recipe
         if suspect and not result.suspect:

@@ -98,8 +98,9 @@ def check_stretchable(tensor: Tensor, target: Shape, *, drops_ones: bool = False
 @shape_rule("tf.fill")
 def tf_fill(dims: Sizes, value: Tensor, name: Value = None) -> Tensor:
     """Filled with a number."""
-    # One element counts as a number, whatever its rank.
-    if value.shape.rank not in (0, None) and same(product(value.shape.dims), 1) is False:
+    # A vector of one element counts as a number.
+    is_number = value.shape.rank in (0, None) or (value.shape.rank == 1 and same(value.shape[0], 1) is not False)
+    if not is_number:
         raise Mismatch(WRONG_RANK, f"fill takes a number, not {value.shape}", tensors=(value,))
     return Tensor(Shape(dims), value.dtype, "tf")
 
