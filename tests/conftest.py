@@ -27,7 +27,7 @@ BUDGETS = {
     "refinement": 300,
     "reading": 60,
     "reports": 60,
-    "documents": 60,
+    "documents": 90,
     "package": 20,
     "formats": 30,
     "ranges": 30,
@@ -52,7 +52,7 @@ BUDGETS = {
     "fix programs": 90,
     "shape oracles": 700,
     "shape corpus": 120,
-    "language server": 60,
+    "language server": 90,
     "shapes": 300,
 }
 
