@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tensorproof.shapes import numeric_patterns
 from tensorproof.shapes.batches import meeting
 from tensorproof.shapes.joining import alternatives, choice
-from tensorproof.shapes.problems import Place
+from tensorproof.shapes.problems import Place, Problem
 from tensorproof.shapes.rule_table import FRAMEWORKS, PASSING_ON, Call, Mismatch, NotKnown, ShapeRule, framework_of
 from tensorproof.shapes.shape import ANY_SHAPE
 from tensorproof.shapes.strides import keeps_memory_order
@@ -63,13 +64,20 @@ def apply_rule(
     forked = receiver is not None and len(rows) > 1
     mark = run.trail.mark()
     ends: list[Changes] = []
+    troubles: list[list[Problem]] = []
     for row, named in rows:
-        try:
-            results.append(_apply_one(run, place, rule, name, row, named, receiver, name_place))
-        except Mismatch as mismatch:
-            failures.append(mismatch)
+        # What a rule finds inside (a model that applies its layers) counts like its own failure.
+        with run.watching() if len(rows) > 1 else nullcontext(list[Problem]()) as problems:
+            try:
+                results.append(_apply_one(run, place, rule, name, row, named, receiver, name_place))
+            except Mismatch as mismatch:
+                failures.append(mismatch)
+        troubles.append(problems)
         if forked:
             ends.append(run.trail.undo(mark))
+    if len(rows) > 1 and not failures and all(troubles):
+        for problem in troubles[0]:
+            run.add(problem)
     if forked:
         run.trail.apply(ends[0])
         run.trail.join(mark, ends[1:], run.join_slots)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tensorproof.shapes import applying, declarations, expressions, iteration, tensor_methods
-from tensorproof.shapes.joining import alternatives, choice, join_coarsely
+from tensorproof.shapes.joining import alternatives, choice, join_coarsely, over_alternatives
 from tensorproof.shapes.problems import Place
 from tensorproof.shapes.rule_table import CLASSES, RULES, NativeClass, NotKnown, ShapeRule
 from tensorproof.shapes.run import DEEPEST_CALL, DEEPEST_RECURSION, Raised, Run
@@ -46,6 +46,9 @@ TRANSPARENT = frozenset(
         "singledispatch", "final", "cached_property", "fixture", "parametrize", "skip", "ignore", "export",
     }
 )  # fmt: skip
+
+#: Functions of Python that look at values and change nothing: asked for each alternative.
+OF_ONE_VALUE = frozenset({"len", "int", "float", "abs", "min", "max", "round", "str", "bool", "isinstance", "divmod", "tuple"})
 
 
 def call(run: Run, frame: Frame, node: Node, function: Value, arguments: Arguments, keywords: Keywords) -> Value:
@@ -537,7 +540,11 @@ def _call_builtin(run: Run, frame: Frame, node: Node, function: Builtin, argumen
     from tensorproof.shapes.python_types import Use
 
     use = Use(run, frame, node, function.receiver)
-    try:
-        return function.function(use, *arguments, **keywords)
-    except (TypeError, NotKnown, ValueError, ArithmeticError):
-        return UNKNOWN
+
+    def apply(*values: Value) -> Value:
+        try:
+            return function.function(use, *values, **keywords)
+        except (TypeError, NotKnown, ValueError, ArithmeticError):
+            return UNKNOWN
+
+    return over_alternatives(apply, *arguments) if function.name in OF_ONE_VALUE else apply(*arguments)

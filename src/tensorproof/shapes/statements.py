@@ -28,6 +28,8 @@ Handler = Callable[[Run, Frame, Any], bool]
 
 #: Loops of no more rounds than this are always run to their end.
 FEW_ROUNDS = 4
+#: So many rounds that changed nothing are believed, where the body uses the loop's variables.
+MANY_ROUNDS = 8
 
 _HANDLERS: dict[type[ast.stmt], Handler] = {}
 
@@ -242,8 +244,8 @@ def _for(run: Run, frame: Frame, node: ast.For) -> bool:
     body = lambda: execute_block(run, frame, node.body)  # noqa: E731
     if items is not None and len(items) <= MOST_UNROLLED:
         names = {part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)}
-        steady = not any(_mentions(part, names) for part in node.body)
-        goes_on = _unrolled(run, [bind(item) for item in items], body, names if steady else None)
+        used = any(_mentions(part, names) for part in node.body)
+        goes_on = _unrolled(run, [bind(item) for item in items], body, names, enough=MANY_ROUNDS if used else 2)
     else:
         element = over.element if items is None else iteration.any_of(run, items)
         goes_on = _repeated(run, bind(element), body, at_least_once=_runs(over))
@@ -298,10 +300,8 @@ def _is_message(node: ast.AST) -> bool:
     )
 
 
-def _unrolled(run: Run, bindings: Sequence[Callable[[], None]], body: Callable[[], bool], names: set[str] | None) -> bool:
-    """Item by item. Where the body does not use the loop's own variables (`names`; None if it does), two rounds in a row that
-    changed nothing but these show that the others will not, either.
-    """
+def _unrolled(run: Run, bindings: Sequence[Callable[[], None]], body: Callable[[], bool], names: set[str], *, enough: int) -> bool:
+    """Item by item. Once `enough` rounds in a row changed nothing but the loop's own variables (`names`), only the last follows."""
     loop = Loop(run.trail.mark(), run.trail.mark())
     reached = True
     before: Changes | None = None
@@ -310,13 +310,15 @@ def _unrolled(run: Run, bindings: Sequence[Callable[[], None]], body: Callable[[
         reached = _round(run, loop, bind, body)
         if not reached:
             break
-        if number + 1 == len(bindings) or len(bindings) <= FEW_ROUNDS or names is None:
+        if number + 1 == len(bindings) or len(bindings) <= max(enough, FEW_ROUNDS):
             continue
-        after = run.trail.changes(loop.mark)
+        # Objects that the rounds make for themselves are of no interest.
+        changes = run.trail.changes(loop.mark)
+        after = {location: change for location, change in changes.items() if change[0].serial < loop.mark.serial}
         unchanged = unchanged + 1 if before is not None and _nothing_new(before, after, names) else 0
         before = after
-        if unchanged == 2:
-            bindings[-1]()
+        if unchanged == enough:
+            reached = _round(run, loop, bindings[-1], body)
             _forget_lengths(run, after)
             break
     return _leave(run, loop, reached)
