@@ -62,6 +62,7 @@ os.environ["TENSORPROOF_CACHE"] = ""
 _spent: dict[str, float] = defaultdict(float)
 _grades: dict[str, list[str]] = defaultdict(list)
 _forms: dict[str, dict[str, str]] = defaultdict(dict)
+_shape_rules: list[str] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -80,6 +81,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
             if key == "grade":
                 grade, _, label = str(value).partition(" ")
                 _grades[grade].append(label)
+            if key == "shape rules":
+                _shape_rules.append(str(value))
             if key == "form":
                 name, exporter, proof = str(value).split("|")
                 _forms[name][exporter] = proof
@@ -88,6 +91,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
     yield
+    for line in _shape_rules:
+        terminalreporter.section("rules of the shape analysis")
+        terminalreporter.write_line(line)
     if _grades:
         terminalreporter.section("tightness by operator")
         for grade, labels in sorted(_grades.items()):

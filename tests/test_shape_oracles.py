@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -146,7 +146,13 @@ def compare(name: str, runs: int) -> None:
     assert len(set(real) - {"refused"}) > 0, "the library refused every case: the generator is wrong"
 
 
-def test_every_name_is_compared_with_its_library() -> None:
+def test_every_name_is_compared_with_its_library(record_property: Callable[[str, object], None]) -> None:
+    rules = {id(RULES.get(name) or PROPERTIES.get(name) or CLASSES[name]) for name in NAMES}
+    record_property(
+        "shape rules",
+        f"{len(rules)} rules for {len(NAMES)} names; {len(all_cases())} names are compared with their library on at least {LEAST} "
+        f"random uses each ({RUNS} per rule; {FEWER_RUNS['jax']} for JAX and Keras), {len(EXEMPT)} are exempt, with the reason",
+    )
     missing = [name for name in NAMES if name not in all_cases() and name not in EXEMPT]
     assert not missing, f"{len(missing)} names have no random cases: {missing}; write some, or a reason in exempt.py"
     stale = [name for name in EXEMPT if name not in NAMES or name in all_cases()]
