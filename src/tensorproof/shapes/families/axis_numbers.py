@@ -17,6 +17,9 @@ def resolved_axis(call: Call, tensor: Tensor, axis: int, result: Value = UNKNOWN
     shape = tensor.shape
     if shape.rank is None:
         return axis
+    if shape.rank == 0 and axis in (0, -1) and call.framework == "numpy":
+        # Some functions of NumPy take a scalar for a row of one, others do not.
+        raise NotKnown
     rank = max(shape.rank, 1) if call.framework == "torch" else shape.rank
     if not -rank <= axis < rank:
         message = _out_of_range(axis, shape)
