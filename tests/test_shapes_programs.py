@@ -260,6 +260,15 @@ def test_models_that_nobody_calls_are_followed() -> None:
     assert codes(program) == [(9, "SHP105")]
 
 
+def test_arguments_of_functions_that_nobody_calls_are_unknown() -> None:
+    program = """
+    def work(*shapes, scale, **rest):
+        left, right = shapes
+        return torch.zeros(scale, rest["size"]).view(2, 3)
+    """
+    assert codes(program) == []
+
+
 def test_modules_of_the_project_are_followed(tmp_path: Path) -> None:
     (tmp_path / "parts.py").write_text("from torch import nn\n\ndef head(width):\n    return nn.Linear(width, 3)\n")
     program = tmp_path / "main.py"

@@ -11,7 +11,7 @@ from tensorproof.shapes import calls, statements
 from tensorproof.shapes.families import load_rules
 from tensorproof.shapes.problems import ShapeOptions, SourceAnalysis
 from tensorproof.shapes.run import Exhausted, Profile, Raised, Run
-from tensorproof.shapes.values import ClassValue, Frame, FunctionValue, LocalModule, Tensor, Value
+from tensorproof.shapes.values import UNKNOWN, ClassValue, Frame, FunctionValue, LocalModule, Tensor, Value
 
 #: What only programs for TensorFlow 1 say.
 _TF1 = re.compile(
@@ -105,7 +105,7 @@ def _try_model(run: Run, frame: Frame, cls: ClassValue, method: FunctionValue) -
     initialiser = cls.slots.get("__init__")
     arguments = _unknown_arguments(initialiser, skip=1, framework=None) if isinstance(initialiser, FunctionValue) else []
     try:
-        instance = calls.instantiate(run, frame, cls.node, cls, arguments, {})
+        instance = calls.instantiate(run, frame, cls.node, cls, arguments, {calls.ANY_FURTHER: UNKNOWN})
     except (Raised, Exhausted):
         return
     framework = "torch" if "torch.nn.Module" in cls.library_bases else "keras"
@@ -115,7 +115,7 @@ def _try_model(run: Run, frame: Frame, cls: ClassValue, method: FunctionValue) -
 def _try_call(run: Run, frame: Frame, function: FunctionValue, arguments: list[Value]) -> None:
     run.limited(run.options.function_steps)
     try:
-        calls.call_function(run, frame, _statement(function), function, arguments, {})
+        calls.call_function(run, frame, _statement(function), function, arguments, {calls.ANY_FURTHER: UNKNOWN})
     except Raised:
         return
     except Exhausted:
@@ -132,8 +132,6 @@ def _statement(function: FunctionValue) -> ast.stmt:
 
 def _unknown_arguments(function: FunctionValue, skip: int, framework: str | None) -> list[Value]:
     """Unknown values for the parameters without a default; of a `forward` the first one is a tensor."""
-    from tensorproof.shapes.values import UNKNOWN
-
     spec = function.node.args
     required = len(spec.posonlyargs) + len(spec.args) - len(function.defaults) - skip
     values: list[Value] = [UNKNOWN] * max(required, 0)

@@ -25,6 +25,7 @@ from tensorproof.shapes.values import (
     Instance,
     Iterator,
     Library,
+    ListValue,
     NativeObject,
     Partial,
     Super,
@@ -47,6 +48,8 @@ TRANSPARENT = frozenset(
     }
 )  # fmt: skip
 
+#: The name of a keyword that stands for any further arguments: no program can write it.
+ANY_FURTHER = "*"
 #: Functions of Python that look at values and change nothing: asked for each alternative.
 OF_ONE_VALUE = frozenset({"len", "int", "float", "abs", "min", "max", "round", "str", "bool", "isinstance", "divmod", "tuple"})
 
@@ -258,8 +261,9 @@ def _bind(frame: Frame, function: FunctionValue, arguments: Arguments, keywords:
             slots[name] = function.defaults[position - required]
         else:
             return False
+    is_open = named.pop(ANY_FURTHER, None) is not None
     if spec.vararg is not None:
-        slots[spec.vararg.arg] = tuple(waiting)
+        slots[spec.vararg.arg] = ListValue(None) if is_open else tuple(waiting)
     elif waiting:
         return False
     for argument in spec.kwonlyargs:
@@ -267,10 +271,12 @@ def _bind(frame: Frame, function: FunctionValue, arguments: Arguments, keywords:
             slots[argument.arg] = named.pop(argument.arg)
         elif argument.arg in function.keyword_defaults:
             slots[argument.arg] = function.keyword_defaults[argument.arg]
+        elif is_open:
+            slots[argument.arg] = UNKNOWN
         else:
             return False
     if spec.kwarg is not None:
-        slots[spec.kwarg.arg] = DictValue({**named})
+        slots[spec.kwarg.arg] = DictValue(None if is_open else {**named})
     return spec.kwarg is not None or not named
 
 
