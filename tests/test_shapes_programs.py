@@ -327,6 +327,10 @@ HOSTILE = {
     "classes of nothing": "class A(B, metaclass=C):\n    x: D = E\n    def __init__(self):\n        super().__init__(1, 2, 3)\nA()()[0].y = 1\n",
     "wrong numbers of arguments": "def f(a, b):\n    pass\nf()\nf(1, 2, 3)\nf(c=1)\nlen()\nint(1, 2, 3, 4)\n",
     "pattern matching": "match x:\n    case {'a': [1, *r]} if r:\n        y = 1\n    case str() | None:\n        y = 2\n    case _:\n        y = 3\n",
+    "many alternatives": (
+        "import os, torch\nc = [4 if os.environ.get(str(i)) else 5 for i in range(30)]\nx = torch.tensor(c)\n"
+        "y = torch.zeros(*c)\nw = torch.zeros(tuple(c))\n"
+    ),
     "asynchronous code": "async def f():\n    async with g() as h:\n        async for i in h:\n            await i\n    return [j async for j in k]\n",
 }
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from typing import TYPE_CHECKING, Any
 
 from tensorproof.shapes import numeric_patterns
@@ -223,18 +223,6 @@ def _is_suspect(value: Value) -> bool:
     return isinstance(items, tuple) and any(isinstance(part, Tensor) and part.suspect for part in items)
 
 
-def _tensors_in(values: Sequence[Value]) -> list[Tensor]:
-    found: list[Tensor] = []
-    for value in values:
-        if isinstance(value, Tensor):
-            found.append(value)
-        elif isinstance(value, tuple):
-            found += _tensors_in(value)
-        elif isinstance(value, ListValue) and value.items is not None:
-            found += _tensors_in(value.items)
-    return found
-
-
 def _suspected(result: Value) -> Value:
     if isinstance(result, Tensor):
         return result.evolved(suspect=True)
@@ -263,7 +251,12 @@ def _spread(value: Value) -> list[Value]:
     if isinstance(value, Choice):
         return [part for option in alternatives(value) for part in _spread(option)]
     if isinstance(value, tuple) and any(isinstance(part, Choice) for part in value):
-        return [*list(product(*(alternatives(part) for part in value)))[: MOST_COMBINATIONS + 1]]
+        return list[Value](_some_products(value))
     if isinstance(value, ListValue) and value.items is not None and any(isinstance(part, Choice) for part in value.items):
-        return [ListValue(row) for row in list(product(*(alternatives(part) for part in value.items)))[: MOST_COMBINATIONS + 1]]
+        return [ListValue(row) for row in _some_products(value.items)]
     return [value]
+
+
+def _some_products(values: Sequence[Value]) -> Iterator[tuple[Value, ...]]:
+    """Rows with one alternative for each value, up to one more than are tried: there may be very many."""
+    return islice(product(*(alternatives(part) for part in values)), MOST_COMBINATIONS + 1)

@@ -81,8 +81,6 @@ class Run:
         #: Arguments that all calls of one context were joined to, where contexts are merged.
         self.merged_arguments: dict[object, tuple[Value, ...]] = {}
         self.call_places: list[Place] = []
-        #: Tensors that a report of a rule named, by the rule's code: what is wrong with one is said once.
-        self.blamed: dict[str, dict[int, Tensor]] = {}
         #: The text of the program's modules, by file.
         self.sources: dict[str, bytes] = {}
         self._changed: dict[int, Tensor] = {}
