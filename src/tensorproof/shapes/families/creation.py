@@ -273,13 +273,14 @@ def torch_constructor(call: Call, *data: Value) -> Tensor:
     kind = _TENSOR_TYPES[short_name(call.name)]
     if all(isinstance(value, int | Polynomial) for value in data):
         return Tensor(sizes_of(data) if data else Shape((0,)), kind, "torch")
-    if len(data) > 1:
+    first, *others = data
+    if others:
         # Only sizes come one by one.
         sizes = [as_size(value) for value in data]
         return Tensor(Shape(tuple(unknown(0) if size is None else size for size in sizes)), kind, "torch")
-    if isinstance(data[0], Unknown):
+    if isinstance(first, Unknown):
         raise NotKnown
-    return recast(as_tensor(data[0], "torch"), kind, "torch")
+    return recast(as_tensor(first, "torch"), kind, "torch")
 
 
 @shape_rule(*spelled("numpy jax.numpy", "array asarray"), *spelled("numpy", "ascontiguousarray asanyarray asfortranarray"))
