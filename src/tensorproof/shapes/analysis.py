@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from contextlib import suppress
 
 from tensorproof.errors import SourceError
 from tensorproof.shapes import calls, statements
@@ -69,13 +70,8 @@ def _profile(text: str) -> Profile:
 def _run_program(run: Run, tree: ast.Module, module: LocalModule) -> None:
     module.frame.slots.update({"__name__": "__main__", "__file__": module.file, "__doc__": None})
     run.modules["__main__"] = module
-    run.limited(run.options.program_steps)
-    try:
+    with run.within(run.options.program_steps), suppress(Raised):
         statements.execute_block(run, module.frame, tree.body)
-    except Raised:
-        pass
-    except Exhausted:
-        run.statistics.exhausted = f"the program was followed for {run.statistics.steps} steps only"
     _run_unreached(run, module)
 
 
@@ -101,28 +97,20 @@ def _entry(cls: ClassValue) -> FunctionValue | None:
 
 
 def _try_model(run: Run, frame: Frame, cls: ClassValue, method: FunctionValue) -> None:
-    run.limited(run.options.function_steps)
     initialiser = cls.slots.get("__init__")
     arguments = _unknown_arguments(initialiser, skip=1, framework=None) if isinstance(initialiser, FunctionValue) else []
-    try:
+    instance: Value = None
+    with run.within(run.options.function_steps), suppress(Raised):
         instance = calls.instantiate(run, frame, cls.node, cls, arguments, {calls.ANY_FURTHER: UNKNOWN})
-    except (Raised, Exhausted):
+    if instance is None:
         return
     framework = "torch" if "torch.nn.Module" in cls.library_bases else "keras"
     _try_call(run, frame, method, [instance, *_unknown_arguments(method, skip=1, framework=framework)])
 
 
 def _try_call(run: Run, frame: Frame, function: FunctionValue, arguments: list[Value]) -> None:
-    run.limited(run.options.function_steps)
-    try:
+    with run.within(run.options.function_steps), suppress(Raised):
         calls.call_function(run, frame, _statement(function), function, arguments, {calls.ANY_FURTHER: UNKNOWN})
-    except Raised:
-        return
-    except Exhausted:
-        if run.statistics.steps > run.options.steps:
-            raise
-        run.stack.clear()
-        run.loops.clear()
 
 
 def _statement(function: FunctionValue) -> ast.stmt:

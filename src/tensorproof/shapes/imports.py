@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from tensorproof.shapes.run import Raised, Run
@@ -128,7 +130,7 @@ def _load(run: Run, name: str, file: Path, key: str) -> LocalModule | None:
     run.modules[key] = None
     try:
         source = file.read_bytes()
-        tree = ast.parse(source, str(file))
+        tree = _parsed(source, str(file))
     except (SyntaxError, ValueError, OSError, RecursionError):
         return None
     run.sources[str(file)] = source
@@ -136,8 +138,12 @@ def _load(run: Run, name: str, file: Path, key: str) -> LocalModule | None:
     module.frame.slots["__name__"] = name
     run.modules[key] = module
     run.modules[name] = module
-    try:
+    with run.within(run.options.module_steps), suppress(Raised):
         execute_block(run, module.frame, tree.body)
-    except Raised:
-        return module
     return module
+
+
+@lru_cache(maxsize=128)
+def _parsed(source: bytes, file: str) -> ast.Module:
+    """The tree of a module: several programs of one project import the same ones, and an editor asks again and again."""
+    return ast.parse(source, file)

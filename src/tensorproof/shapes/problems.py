@@ -116,5 +116,7 @@ class ShapeOptions:
     #: Steps for the program itself, and for each model or function that it defines and never calls.
     program_steps: int = 100_000
     function_steps: int = 10_000
+    #: Steps for each module of the project that is imported; most of them only define what others use.
+    module_steps: int = 4_000
     #: The folder whose modules a program may import; None means that of the file itself.
     project: Path | None = None

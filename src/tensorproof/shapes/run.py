@@ -144,9 +144,21 @@ class Run:
         if self.statistics.steps > self._limit:
             raise Exhausted
 
-    def limited(self, steps: int) -> None:
-        """Allow that many further steps, within the budget of the whole."""
-        self._limit = min(self.statistics.steps + steps, self.options.steps)
+    @contextmanager
+    def within(self, steps: int) -> Generator[None]:
+        """Allow a part of the analysis so many steps; when they are spent, that part ends and the rest goes on."""
+        outer, self._limit = self._limit, min(self._limit, self.statistics.steps + steps)
+        depth, loops = len(self.stack), self.loops
+        try:
+            yield
+        except Exhausted:
+            if self.statistics.steps > outer:
+                raise
+            self.statistics.exhausted = f"parts were followed for {steps} steps only"
+            del self.stack[depth:], self.call_places[depth:]
+            self.loops = loops
+        finally:
+            self._limit = outer
 
     # -- what is said ---------------------------------------------------------------------------------------------
 
