@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -62,9 +63,10 @@ def analyse(file: Path) -> Outcome:
     return Outcome(str(file), time.process_time() - start, findings, exhausted=analysis.statistics.exhausted is not None)
 
 
-def measured(files: list[Path]) -> list[Outcome]:
+def measured(files: list[Path]) -> Iterator[Outcome]:
+    """One outcome after the other, in the order of the files."""
     with ProcessPoolExecutor(2) as pool:
-        return list(pool.map(analyse, files, chunksize=8))
+        yield from pool.map(analyse, files, chunksize=8)
 
 
 def main() -> None:
@@ -74,9 +76,10 @@ def main() -> None:
     for heading in ("sources", "files", "crashes", "over the limit", "slowest", "CPU s", "stopped by budgets", "findings"):
         table.add_column(heading, justify="left" if heading == "sources" else "right")
     for name in names:
-        outcomes = measured(files_of(name))
+        outcomes: list[Outcome] = []
         count = Counter(crash=0, late=0, stopped=0, findings=0)
-        for outcome in outcomes:
+        for outcome in measured(files_of(name)):
+            outcomes.append(outcome)
             count["crash"] += outcome.crash is not None
             count["late"] += outcome.seconds > LIMIT
             count["stopped"] += outcome.exhausted
