@@ -59,6 +59,8 @@ def analyse(file: Path) -> Outcome:
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         return Outcome(str(file), time.process_time() - start, crash=f"{error!r} at {Path(place.filename).name}:{place.lineno}")
+    if analysis.statistics.rule_errors:
+        return Outcome(str(file), time.process_time() - start, crash="; ".join(analysis.statistics.rule_errors))
     findings = tuple(f"{p.place.line}: {p.rule} {p.message}" for p in analysis.problems if p.place.file == str(file))
     return Outcome(str(file), time.process_time() - start, findings, exhausted=analysis.statistics.exhausted is not None)
 

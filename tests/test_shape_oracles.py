@@ -81,6 +81,7 @@ def _claims(library: str, case: Case, expressions: list[str]) -> list[str]:
     before = _imports(library) + case.setup + "\n"
     first = before.count("\n") + 1
     analysis, values = analyse_with_values(before + "\n".join(lines), len(lines))
+    assert not analysis.statistics.rule_errors
     failed = {problem.place.line - first for problem in analysis.problems if problem.certain}
     return ["refused" if number in failed else values.get(f"y{number}", "unknown") for number in range(len(lines))]
 

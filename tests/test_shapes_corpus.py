@@ -30,6 +30,7 @@ def _name(program: Path) -> str:
 @cache
 def _found(program: Path) -> frozenset[tuple[int, str]]:
     analysis = analyse_source(program.read_text(encoding="utf-8"), str(program))
+    assert not analysis.statistics.rule_errors
     return frozenset((problem.place.line, problem.rule.code) for problem in analysis.problems)
 
 

@@ -92,6 +92,8 @@ class Statistics:
     imprecise_arguments: int = 0
     #: Calls of libraries that no rule knows, by name.
     unmodelled: Counter[str] = field(default_factory=Counter[str])
+    #: Rules that failed themselves, by name and error: mistakes of this tool. The result of the call is unknown then.
+    rule_errors: Counter[str] = field(default_factory=Counter[str])
     #: Why the analysis stopped early, if it did.
     exhausted: str | None = None
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tensorproof.shapes.problems import Edit, Place, Related
@@ -480,6 +481,7 @@ _COERCIONS: Mapping[str, Callable[[Value, Framework], Value]] = {
 _NUMPY_RESULTS = ("keras.utils.", "keras.datasets.", "keras.preprocessing.", "tf.Session.", "tf.Tensor.eval")
 
 
+@cache
 def framework_of(name: str) -> Framework:
     """The library that a canonical name belongs to."""
     if name.startswith(_NUMPY_RESULTS) or name.endswith((".predict", ".predict_on_batch")):
