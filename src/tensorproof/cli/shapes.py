@@ -137,6 +137,8 @@ def _statistics(file: AnalysedSource) -> Iterator[str]:
     yield f"  {found.arguments - found.imprecise_arguments} of {arguments} that decide a shape are known"
     if found.exhausted is not None:
         yield f"  stopped early: {found.exhausted}"
+    for error, times in found.rule_errors.most_common():
+        yield f"  a mistake of tensorproof, {count(times, 'time')}: the rule of {error}"
     for name, calls in found.unmodelled.most_common(_SHOWN_FUNCTIONS):
         yield f"  no rule knows {name} ({count(calls, 'call')})"
     if len(found.unmodelled) > _SHOWN_FUNCTIONS:

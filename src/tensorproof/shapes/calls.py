@@ -251,6 +251,7 @@ def _bind(frame: Frame, function: FunctionValue, arguments: Arguments, keywords:
     names = [argument.arg for argument in (*spec.posonlyargs, *spec.args)]
     slots = frame.slots
     waiting, named = list(arguments), dict(keywords)
+    is_open = named.pop(ANY_FURTHER, None) is not None
     required = len(names) - len(function.defaults)
     for position, name in enumerate(names):
         if waiting:
@@ -258,10 +259,11 @@ def _bind(frame: Frame, function: FunctionValue, arguments: Arguments, keywords:
         elif name in named:
             slots[name] = named.pop(name)
         elif position >= required:
-            slots[name] = function.defaults[position - required]
+            default = function.defaults[position - required]
+            # Who calls a function that nobody calls here will give what it leaves out.
+            slots[name] = UNKNOWN if is_open and default is None else default
         else:
             return False
-    is_open = named.pop(ANY_FURTHER, None) is not None
     if spec.vararg is not None:
         slots[spec.vararg.arg] = ListValue(None) if is_open else tuple(waiting)
     elif waiting:
@@ -270,7 +272,8 @@ def _bind(frame: Frame, function: FunctionValue, arguments: Arguments, keywords:
         if argument.arg in named:
             slots[argument.arg] = named.pop(argument.arg)
         elif argument.arg in function.keyword_defaults:
-            slots[argument.arg] = function.keyword_defaults[argument.arg]
+            default = function.keyword_defaults[argument.arg]
+            slots[argument.arg] = UNKNOWN if is_open and default is None else default
         elif is_open:
             slots[argument.arg] = UNKNOWN
         else:

@@ -91,6 +91,7 @@ def _coverage(files: Iterable[AnalysedSource]) -> Coverage:
         total.tensors += statistics.tensors
         total.imprecise_tensors += statistics.imprecise_tensors
         total.unmodelled += statistics.unmodelled
+        remarks += [f"{file.source.path}: a rule failed: {error}" for error in statistics.rule_errors]
         if statistics.exhausted is not None:
             remarks.append(f"{file.source.path}: {statistics.exhausted}")
     return Coverage(
