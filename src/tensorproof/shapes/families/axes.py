@@ -9,7 +9,7 @@ from tensorproof.rules.shapes.bare_squeeze import BARE_SQUEEZE
 from tensorproof.shapes.families.creation import sizes_of
 from tensorproof.shapes.rule_table import Axes, Call, Mismatch, NotKnown, shape_property, shape_rule
 from tensorproof.shapes.shape import ANY_SHAPE, Shape
-from tensorproof.shapes.sizes import Size, bounds, same, symbols, unknown
+from tensorproof.shapes.sizes import Size, bounds, is_unknown, same, symbols, unknown
 from tensorproof.shapes.strides import restrided, strides_of
 from tensorproof.shapes.values import Tensor, Value
 
@@ -318,6 +318,9 @@ def squeezed(call: Call, tensor: Tensor, axes: Axes, *, lenient: bool = False) -
         return tensor.with_shape(_squeezed_open(shape, axes), contiguous=tensor.contiguous)
     if axes is None:
         _warn_of_bare_squeeze(call, tensor)
+        if any(is_unknown(size) for size in shape.dims[1:]):
+            # Axes about which nothing is known may go, too. The first one is taken for a batch.
+            return tensor.with_shape(ANY_SHAPE, contiguous=None)
         positions = tuple(axis for axis, size in enumerate(shape.dims) if size == 1)
     else:
         distinct = call.framework not in ("tf", "keras")
