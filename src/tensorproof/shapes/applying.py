@@ -156,6 +156,10 @@ def _view(receiver: NativeObject | Instance) -> Any:
     assert cls is not None
     if not cls.is_constructed(receiver):
         raise NotKnown
+    fields = {parameter.name for parameter in cls.constructor.parameters}
+    if any(name in fields and isinstance(value, Choice) for name, value in receiver.slots.items()):
+        # Branches made the object differently.
+        raise NotKnown
     return cls.view(receiver)
 
 
