@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import replace
 
 from tensorproof.shapes import expressions
@@ -53,13 +54,13 @@ def _is_kind(value: Value, names: set[str]) -> bool | None:
     return False if names <= kinds.keys() else None
 
 
-def _keep(run: Run, frame: Frame, node: ast.expr, wanted: object) -> None:
+def _keep(run: Run, frame: Frame, node: ast.expr, wanted: Callable[[Value], bool]) -> None:
     """Drop alternatives that the condition rules out."""
     value = _current(run, frame, node)
     parts = alternatives(value)
     if len(parts) < 2:
         return
-    kept = [part for part in parts if wanted(part)]  # type: ignore[operator]
+    kept = [part for part in parts if wanted(part)]
     if kept and len(kept) < len(parts):
         _set(run, frame, node, choice(kept))
 
