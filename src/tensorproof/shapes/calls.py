@@ -205,7 +205,7 @@ def call_function(run: Run, frame: Frame, node: Node, function: FunctionValue, a
         run.stack.pop()
         run.call_places.pop()
     if key is not None:
-        run.memo.remember(key, before, result)
+        run.memo.remember(key, inner.mark, before, result)
     return result
 
 

@@ -1,8 +1,8 @@
 """`Memo`: results of functions that changed nothing, for calls with the same arguments in the same state of the program.
 
-A call is remembered only if it wrote to no object and its result holds no object that could be changed later. It is found again
-only as long as nothing outside of local variables was written (`Trail.version`). Functions that see variables of an enclosing
-function are never remembered.
+A call is remembered only if it wrote to no object but its own, and its result holds no object that could be changed later. It is
+found again only as long as nothing outside of local variables was written (`Trail.version`). Functions that see variables of an
+enclosing function are never remembered.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tensorproof.shapes.sizes import Polynomial
 from tensorproof.shapes.values import DType, FunctionValue, Library, Mutable, Results, Tensor, Unknown, Value
 
 if TYPE_CHECKING:
-    from tensorproof.shapes.trail import Trail
+    from tensorproof.shapes.trail import Mark, Trail
 
 #: Graphs of these are computed again from what is fed: which tensor it was matters, not only its shape.
 _GRAPHS = ("tf", "keras")
@@ -58,9 +58,12 @@ class Memo:
         """Whether a tensor is a remembered result: its recipe may name other operands of the same shapes."""
         return id(tensor) in self._copies
 
-    def remember(self, key: Hashable, before: int, result: Value) -> None:
-        """Keep a result if the call changed nothing since `before`, and nobody can change the result."""
-        if before == self._trail.version and _is_constant(result):
+    def remember(self, key: Hashable, mark: Mark, before: int, result: Value) -> None:
+        """Keep a result if the call, which began at the mark, left the state as it was `before`, and nobody can change the result."""
+        if not _is_constant(result):
+            return
+        self._trail.settle(mark, before)
+        if before == self._trail.version:
             self._results[key] = (before, result)
 
 

@@ -132,7 +132,7 @@ class Run:
     def note_change(self, tensor: Tensor) -> None:
         """The program wrote into an array: its recipe no longer says what it holds. No memo must leave out the writing."""
         self._changed[id(tensor)] = tensor
-        self.trail.version += 1
+        self.trail.note_unlogged_change()
 
     def was_changed(self, tensor: Tensor) -> bool:
         return id(tensor) in self._changed

@@ -245,7 +245,9 @@ def _for(run: Run, frame: Frame, node: ast.For) -> bool:
     if items is not None and len(items) <= MOST_UNROLLED:
         names = {part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)}
         used = any(_mentions(part, names) for part in node.body)
-        goes_on = _unrolled(run, [bind(item) for item in items], body, names, enough=MANY_ROUNDS if used else 2)
+        enough = MANY_ROUNDS if used else 2
+        any_item = bind(iteration.any_of(run, items[2:-1])) if used and not _is_generator(frame) else None
+        goes_on = _unrolled(run, frame, [bind(item) for item in items], body, names, any_item, enough)
     else:
         element = over.element if items is None else iteration.any_of(run, items)
         goes_on = _repeated(run, bind(element), body, at_least_once=_runs(over))
@@ -300,8 +302,23 @@ def _is_message(node: ast.AST) -> bool:
     )
 
 
-def _unrolled(run: Run, bindings: Sequence[Callable[[], None]], body: Callable[[], bool], names: set[str], *, enough: int) -> bool:
-    """Item by item. Once `enough` rounds in a row changed nothing but the loop's own variables (`names`), only the last follows."""
+def _is_generator(frame: Frame) -> bool:
+    return frame.function is not None and frame.function.is_generator
+
+
+def _unrolled(
+    run: Run,
+    frame: Frame,
+    bindings: Sequence[Callable[[], None]],
+    body: Callable[[], bool],
+    names: set[str],
+    bind_any: Callable[[], None] | None,
+    enough: int,
+) -> bool:
+    """Item by item. Once `enough` rounds in a row changed nothing but the loop's own variables (`names`), only the last follows.
+
+    Two are enough if then a round on any of the items (`bind_any`) changes nothing either.
+    """
     loop = Loop(run.trail.mark(), run.trail.mark())
     reached = True
     before: Changes | None = None
@@ -310,18 +327,45 @@ def _unrolled(run: Run, bindings: Sequence[Callable[[], None]], body: Callable[[
         reached = _round(run, loop, bind, body)
         if not reached:
             break
-        if number + 1 == len(bindings) or len(bindings) <= max(enough, FEW_ROUNDS):
+        if number + 1 == len(bindings) or len(bindings) <= FEW_ROUNDS:
             continue
-        # Objects that the rounds make for themselves are of no interest.
-        changes = run.trail.changes(loop.mark)
-        after = {location: change for location, change in changes.items() if change[0].serial < loop.mark.serial}
+        after = _seen_changes(run, loop)
         unchanged = unchanged + 1 if before is not None and _nothing_new(before, after, names) else 0
         before = after
-        if unchanged == enough:
-            reached = _round(run, loop, bindings[-1], body)
-            _forget_lengths(run, after)
-            break
+        if unchanged == 2 and bind_any is not None and _is_any_round_alike(run, frame, loop, bind_any, body, after, names):
+            enough = 2
+        if unchanged < enough:
+            continue
+        reached = _round(run, loop, bindings[-1], body)
+        _forget_lengths(run, after)
+        break
     return _leave(run, loop, reached)
+
+
+def _seen_changes(run: Run, loop: Loop) -> Changes:
+    """What the rounds of a loop changed; objects that they made for themselves are of no interest."""
+    return {location: change for location, change in run.trail.changes(loop.mark).items() if change[0].serial < loop.mark.serial}
+
+
+def _is_any_round_alike(
+    run: Run,
+    frame: Frame,
+    loop: Loop,
+    bind: Callable[[], None],
+    body: Callable[[], bool],
+    before: Changes,
+    names: set[str],
+) -> bool:
+    """Whether a round on any item finds no problem, leaves the loop nowhere, and everything as it was `before`; it is undone."""
+    mark = run.trail.mark()
+    exits = len(loop.breaks), len(frame.returns)
+    with run.watching() as problems:
+        reached = _round(run, loop, bind, body)
+    stays = reached and (len(loop.breaks), len(frame.returns)) == exits
+    is_alike = stays and not problems and _nothing_new(before, _seen_changes(run, loop), names)
+    del loop.breaks[exits[0] :], frame.returns[exits[1] :]
+    run.trail.undo(mark)
+    return is_alike
 
 
 def _nothing_new(before: Changes, after: Changes, names: set[str]) -> bool:

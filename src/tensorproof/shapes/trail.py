@@ -27,8 +27,10 @@ class Trail:
 
     def __init__(self) -> None:
         self._log: list[tuple[Mutable, str, Any]] = []
-        #: Counts writes to what others than the running function can see: what a memo must not outlive.
+        #: Names the state that others than the running function can see: what a memo must not outlive.
         self.version = 0
+        self._newest = 0
+        self._changed_unlogged = 0
 
     def mark(self) -> Mark:
         """The point of now, to come back to."""
@@ -65,9 +67,18 @@ class Trail:
         return undone
 
     def _touch(self, owner: Mutable) -> None:
-        """Local variables of a running function are seen by that function alone; everything else is the state of the program."""
-        if not isinstance(owner, Frame) or owner.function is None or owner.is_class:
-            self.version += 1
+        if not _is_local(owner):
+            self.version = self._newest = self._newest + 1
+
+    def note_unlogged_change(self) -> None:
+        """Something changed that no log undoes: the content of an array."""
+        self.version = self._newest = self._changed_unlogged = self._newest + 1
+
+    def settle(self, mark: Mark, version: int) -> None:
+        """A call ended whose result holds no object: if it wrote only to objects of its own, the state is that of before, `version`."""
+        written = (owner for owner, _, _ in self._log[mark.position :])
+        if self._changed_unlogged <= version and all(owner.serial > mark.serial or _is_local(owner) for owner in written):
+            self.version = version
 
     def apply(self, changes: Changes) -> None:
         for owner, key, value in changes.values():
@@ -85,6 +96,11 @@ class Trail:
                 joined = now if then is MISSING else then if now is MISSING else join(owner, key, now, then)
                 if joined is not now:
                     self.write(owner, key, joined)
+
+
+def _is_local(owner: Mutable) -> bool:
+    """Local variables of a running function are seen by that function alone; everything else is the state of the program."""
+    return isinstance(owner, Frame) and owner.function is not None and not owner.is_class
 
 
 def _put(owner: Mutable, key: str, value: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import count
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -85,9 +85,12 @@ class Recipe:
     part: int | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Tensor:
-    """An array of any library. Compared by identity: two tensors of one shape are still two tensors."""
+    """An array of any library. Compared by identity: two tensors of one shape are still two tensors.
+
+    Without slots: copies with other fields are made all the time, and one dictionary is copied faster than thirteen slots.
+    """
 
     shape: Shape = ANY_SHAPE
     #: "f32", "i64", "bool", ...; empty where it is not known.
@@ -112,22 +115,14 @@ class Tensor:
 
     def with_shape(self, shape: Shape, **changes: Any) -> Tensor:
         """The result of an operation on this tensor: another shape, and nothing that is only true of this one."""
-        fresh: dict[str, Any] = {
-            # What is computed from a tensor in another order of memory may keep that order.
-            "contiguous": True if self.contiguous else None,
-            "strides": None,
-            "new_axes": frozenset[int](),
-            "content": None,
-            "recipe": None,
-            "kind": "",
-        }
-        return self.evolved(shape=shape, **{**fresh, **changes})
+        # What is computed from a tensor in another order of memory may keep that order.
+        return self.evolved(**{"shape": shape, "contiguous": True if self.contiguous else None, **_OF_ONE_TENSOR, **changes})
 
     def evolved(self, **changes: Any) -> Tensor:
         """The tensor with other fields: what `dataclasses.replace` does, at a fraction of its cost."""
         other = object.__new__(Tensor)
-        for name in _TENSOR_FIELDS:
-            object.__setattr__(other, name, changes[name] if name in changes else getattr(self, name))
+        vars(other).update(vars(self))
+        vars(other).update(changes)
         return other
 
     def __str__(self) -> str:
@@ -150,7 +145,8 @@ class Results(tuple["Value", ...]):
         return Results.of(**{name: function(value) for name, value in zip(self.names, self, strict=True)})
 
 
-_TENSOR_FIELDS = tuple(entry.name for entry in fields(Tensor))
+#: Fields that are not true of what is computed from a tensor.
+_OF_ONE_TENSOR: dict[str, Any] = {"strides": None, "new_axes": frozenset[int](), "content": None, "recipe": None, "kind": ""}
 
 
 @dataclass(frozen=True, slots=True)
