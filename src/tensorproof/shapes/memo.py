@@ -59,7 +59,7 @@ class Memo:
         return id(tensor) in self._copies
 
     def remember(self, key: Hashable, mark: Mark, before: int, result: Value) -> None:
-        """Keep a result if the call, which began at the mark, left the state as it was `before`, and nobody can change the result."""
+        """Keep a result if the call since the mark left the state as it was `before`, and nobody can change the result."""
         if not _is_constant(result):
             return
         self._trail.settle(mark, before)

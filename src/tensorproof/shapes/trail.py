@@ -75,7 +75,7 @@ class Trail:
         self.version = self._newest = self._changed_unlogged = self._newest + 1
 
     def settle(self, mark: Mark, version: int) -> None:
-        """A call ended whose result holds no object: if it wrote only to objects of its own, the state is that of before, `version`."""
+        """A call ended whose result holds no object: if it wrote to no object but its own, the state is `version` again."""
         written = (owner for owner, _, _ in self._log[mark.position :])
         if self._changed_unlogged <= version and all(owner.serial > mark.serial or _is_local(owner) for owner in written):
             self.version = version
