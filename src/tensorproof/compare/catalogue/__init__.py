@@ -1,0 +1,1 @@
+"""Layers and operators that tests are made of."""

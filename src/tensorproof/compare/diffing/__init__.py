@@ -1,0 +1,1 @@
+"""`tensorproof diff`: two models side by side."""

@@ -1,0 +1,1 @@
+"""`tensorproof fuzz`: campaigns of generated tests over several frameworks."""

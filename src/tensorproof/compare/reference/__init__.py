@@ -1,0 +1,1 @@
+"""Layers in float64 NumPy."""

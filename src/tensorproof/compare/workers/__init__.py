@@ -1,0 +1,1 @@
+"""Processes that run tests: one per backend, environment and toggles."""
