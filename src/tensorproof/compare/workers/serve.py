@@ -7,6 +7,7 @@ import sys
 import time
 import warnings
 from importlib import import_module
+from runpy import run_path
 from typing import Any, cast
 
 from tensorproof.compare.backends.backend import Backend, Unavailable
@@ -33,6 +34,7 @@ def main() -> None:
         results: dict[str, Array] = {}
         try:
             if backend is None:
+                _import_first(backend_id.toggle("with"))
                 module = import_module(f"tensorproof.compare.backends.{BACKENDS[backend_id.name]}")
                 backend = cast("Backend", module.open_backend(backend_id))
             answer, results = _answer(backend, request, arrays)
@@ -41,6 +43,15 @@ def main() -> None:
         except Exception as error:  # whatever a framework raises is an answer
             answer = {"error": {"kind": type(error).__name__, "message": str(error)[:4000]}}
         protocol.send(answers, answer, results)
+
+
+def _import_first(modules: str) -> None:
+    """What the toggle `with` names: modules by name, or files that end in `.py`, separated by commas."""
+    for name in filter(None, modules.split(",")):
+        if name.endswith(".py"):
+            run_path(name)
+        else:
+            import_module(name)
 
 
 def _answer(backend: Backend, request: dict[str, Any], arrays: dict[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
