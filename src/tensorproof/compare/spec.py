@@ -44,7 +44,20 @@ class InputSpec:
 class LayerSpec:
     """A layer of Keras (class name and constructor arguments) or a node of ONNX (operator and attributes).
 
-    `inputs` are names of inputs and of earlier layers. Arguments that are not given have their default.
+    `inputs` are names of inputs and of earlier layers; `NAME:1` is the second result of a layer. Arguments that are not given have
+    their default. In the Keras dialect
+
+    - a parameter that is an object with `kind` (and `parameters`) is a layer or a cell; a list of them is a list of cells;
+    - a parameter `call:NAME` is an argument of the call, not of the constructor;
+    - several inputs are one list, but `MultiHeadAttention` and `GroupedQueryAttention` take query, value and key one by one, and
+      recurrent layers take the sequence and then their initial states;
+    - inputs of the network whose type is bool are masks: the call's `mask` (several: a list), `attention_mask` where it has one,
+      unless the layer has no other input.
+
+    In the ONNX dialect a parameter `@1` is a constant second operand and the `inputs` fill the places that are left: whole numbers
+    are int64, fractions have the type of the test, null leaves the operand out, `{"shape": [4, 3], "name": "gamma"}` draws a weight
+    (`LAYER/1`; the name may be left out), `{"dtype": "int32", "value": [1]}` is of that type. `@results` is how many results the
+    node has, if not one. A subgraph cannot be said.
     """
 
     name: str
@@ -70,7 +83,7 @@ class NetworkSpec:
     dialect: Dialect
     inputs: tuple[InputSpec, ...]
     layers: tuple[LayerSpec, ...]
-    #: Names of layers.
+    #: Names of layers, or of their further results (`NAME:1`).
     outputs: tuple[str, ...]
 
     def to_json(self) -> Json:
@@ -99,12 +112,12 @@ class NetworkSpec:
 
     def up_to(self, names: Sequence[str]) -> NetworkSpec:
         """The part of the network that computes some layers, which become its outputs."""
-        wanted = set(names)
+        wanted = {owner_of(name) for name in names}
         kept: list[LayerSpec] = []
         for layer in reversed(self.layers):
             if layer.name in wanted:
                 kept.append(layer)
-                wanted.update(layer.inputs)
+                wanted.update(map(owner_of, layer.inputs))
         inputs = tuple(entry for entry in self.inputs if entry.name in wanted)
         return NetworkSpec(self.dialect, inputs, tuple(reversed(kept)), tuple(names))
 
@@ -147,6 +160,11 @@ class TestSpec:
     @property
     def layers(self) -> tuple[LayerSpec, ...]:
         return self.network.layers
+
+
+def owner_of(name: str) -> str:
+    """The layer that makes a result: `lstm` for `lstm:1`."""
+    return name.partition(":")[0]
 
 
 def read_test(text: str) -> TestSpec:
