@@ -57,13 +57,45 @@ class NetworkRun:
 class ModelFacts:
     """A model file as a backend reads it: inputs (name, dtype, shape with None where open), outputs, and all inner values in order.
 
-    `operators` gives for each value the operator or layer that makes it.
+    `operators` gives for each value the operator or layer that makes it, `reads` the values that this one computes it from
+    (constants left out), `places` where it comes from, as far as the file says: `file`, `line`, `module`, `node` (the operator's
+    own name), `origin` (the node of the program that an exporter made it from). `precision` is the coarsest format in which
+    something is computed (`int8` in a quantised model), `ranges` what the model itself declares about its inputs.
     """
 
     inputs: tuple[tuple[str, str, tuple[int | None, ...]], ...]
     outputs: tuple[str, ...]
     values: tuple[str, ...]
     operators: Mapping[str, str]
+    reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    places: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    precision: str = "float32"
+    ranges: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "inputs": [[name, dtype, list(shape)] for name, dtype, shape in self.inputs],
+            "outputs": list(self.outputs),
+            "values": list(self.values),
+            "operators": dict(self.operators),
+            "reads": {name: list(read) for name, read in self.reads.items()},
+            "places": {name: dict(place) for name, place in self.places.items()},
+            "precision": self.precision,
+            "ranges": dict(self.ranges),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ModelFacts:
+        return cls(
+            tuple((name, dtype, tuple(shape)) for name, dtype, shape in data["inputs"]),
+            tuple(data["outputs"]),
+            tuple(data["values"]),
+            data["operators"],
+            {name: tuple(read) for name, read in data.get("reads", {}).items()},
+            data.get("places", {}),
+            data.get("precision", "float32"),
+            data.get("ranges", {}),
+        )
 
 
 class Backend(Protocol):
@@ -85,5 +117,8 @@ class Backend(Protocol):
         ...
 
     def run_model(self, path: str, feeds: Arrays, keep: Sequence[str]) -> dict[str, Array]:
-        """Values of an open model by name, outputs or inner ones."""
+        """Values of an open model by name, outputs or inner ones.
+
+        `feeds` may name inner values, too: what leads to them is not computed then.
+        """
         ...

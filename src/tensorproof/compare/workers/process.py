@@ -79,12 +79,7 @@ class Worker:
     def open_model(self, path: str | Path, options: Mapping[str, Any] | None = None) -> ModelFacts:
         """Read a model file."""
         answer, _ = self._ask({"verb": "open", "path": str(path), "options": dict(options or {})}, {})
-        return ModelFacts(
-            tuple((name, dtype, tuple(shape)) for name, dtype, shape in answer["inputs"]),
-            tuple(answer["outputs"]),
-            tuple(answer["values"]),
-            answer["operators"],
-        )
+        return ModelFacts.from_json(answer)
 
     def run_model(self, path: str | Path, feeds: Arrays, keep: Sequence[str]) -> dict[str, Array]:
         """Values of an open model."""

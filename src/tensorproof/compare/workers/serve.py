@@ -68,13 +68,7 @@ def _answer(backend: Backend, request: dict[str, Any], arrays: dict[str, Array])
         }
         return answer, dict(run.arrays)
     if verb == "open":
-        facts = backend.open_model(request["path"], request["options"])
-        return {
-            "inputs": [[name, dtype, list(shape)] for name, dtype, shape in facts.inputs],
-            "outputs": list(facts.outputs),
-            "values": list(facts.values),
-            "operators": dict(facts.operators),
-        }, {}
+        return backend.open_model(request["path"], request["options"]).to_json(), {}
     if verb == "model":
         return {}, backend.run_model(request["path"], arrays, request["keep"])
     raise ValueError(f"no such request: {verb}")
