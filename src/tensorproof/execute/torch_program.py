@@ -129,12 +129,12 @@ class ProgramRunner:
             with torch.no_grad(), speaking_aside():
                 # Operators of the program may change tensors in place: each run gets its own.
                 recorder = Recorder(self._traced.program.graph_module)
-                recorder.run(*(item.clone() if isinstance(item, torch.Tensor) else item for item in self._flat(feeds)))
+                recorder.run(*(item.clone() if isinstance(item, torch.Tensor) else item for item in self.flat(feeds)))
         except Exception as error:
             raise ProgramFailed(self._model.name, error) from None
         return found
 
-    def _flat(self, feeds: Mapping[str, Tensor]) -> list[Any]:
+    def flat(self, feeds: Mapping[str, Tensor]) -> list[Any]:
         """What the graph of the program is run on: parameters, buffers, constants and inputs, in its order."""
         program = self._traced.program
         signature = program.graph_signature
