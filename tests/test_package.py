@@ -56,6 +56,7 @@ def test_what_is_public() -> None:
         "__version__",
         "check",
         "check_shapes",
+        "diff",
         "find_system_tests",
         "find_witnesses",
         "fix",

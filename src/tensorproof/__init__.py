@@ -11,7 +11,7 @@ Importing the package loads no framework; each is imported when it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import onnx
     import torch  # noqa: TID251
 
+    from tensorproof.compare.diffing.comparison import Comparison
     from tensorproof.findings import Finding, Report, Verdict
     from tensorproof.low_precision.plan import plan_precision as plan
     from tensorproof.observe.watching import watch
@@ -40,6 +41,7 @@ __all__ = [
     "__version__",
     "check",
     "check_shapes",
+    "diff",
     "find_system_tests",
     "find_witnesses",
     "fix",
@@ -215,6 +217,57 @@ def check_shapes(
     selection = parse_selection(select, ignore)
     listed = [paths] if isinstance(paths, str | Path) else paths
     return apply_selection(check_sources(listed, ShapeOptions(context=context, values=values)).report, selection)
+
+
+def diff(
+    left: str | Path,
+    right: str | Path,
+    *,
+    data: str | Path | None = None,
+    ranges: Mapping[str, Any] | None = None,
+    left_backend: str | None = None,
+    right_backend: str | None = None,
+    left_python: str = "",
+    right_python: str = "",
+    inputs: Mapping[str, str] | None = None,
+    state: str | Path | None = None,
+    runs: int = 16,
+    evaluations: int = 100,
+    seed: int = 0,
+    size: int = 2,
+    witnesses: str | Path | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Compare two models that are meant to compute the same: ONNX files, .keras files, PyTorch programs (`module.py:name`).
+
+    The result's `verdict` is `agree`, `precision` (rounding) or `defect`; `first` is the first operator at which they part.
+    Inputs are those of the .npz file `data`, or `runs` points of `ranges` (as in `check`); where they show no defect, a search of
+    `evaluations` looks for an input that does. A backend is `onnxruntime?optimisation=off`, `openvino`, `onnx-reference`, `torch`,
+    `keras:jax`, ...; `left_python` and `right_python` are interpreters of other environments. `inputs` and `state` are those of
+    programs, `size` is that of dimensions which both models leave open. The input of a defect, and a program that replays it,
+    are saved in the folder `witnesses`, if one is given.
+    """
+    from tensorproof.assumptions import domain_from_json
+    from tensorproof.compare.diffing.comparing import DiffOptions, compare
+
+    options = DiffOptions(
+        str(left),
+        str(right),
+        left_backend,
+        right_backend,
+        left_python,
+        right_python,
+        None if data is None else str(data),
+        {name: domain_from_json(value, name) for name, value in (ranges or {}).items()},
+        dict(inputs or {}),
+        state=None if state is None else str(state),
+        runs=runs,
+        evaluations=evaluations,
+        seed=seed,
+        size=size,
+        out=None if witnesses is None else Path(witnesses),
+    )
+    return compare(options, progress)
 
 
 def fix(

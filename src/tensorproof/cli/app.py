@@ -308,6 +308,65 @@ def plan(
     raise typer.Exit(run_plan(options))
 
 
+@app.command()
+def diff(
+    left: Annotated[str, typer.Argument(metavar="A", help="An ONNX file, a .keras file or module.py:name.", show_default=False)],
+    right: Annotated[str, typer.Argument(metavar="B", help="The model that is to compute the same.", show_default=False)],
+    left_backend: Annotated[
+        str | None, typer.Option(metavar="BACKEND", help="What runs A: onnxruntime?optimisation=off, openvino, keras:jax, ...")
+    ] = None,
+    right_backend: Annotated[str | None, typer.Option(metavar="BACKEND", help="What runs B.")] = None,
+    left_python: Annotated[str, typer.Option(metavar="PATH", help="The Python of another environment, for A.")] = "",
+    right_python: Annotated[str, typer.Option(metavar="PATH", help="The Python of another environment, for B.")] = "",
+    data: Annotated[Path | None, typer.Option(metavar="FILE", help="Inputs: arrays of an .npz file, by name.")] = None,
+    ranges: RangeOptions = None,
+    ranges_file: RangesFile = None,
+    dims: Dimensions = None,
+    inputs: InputOptions = None,
+    state: StateFile = None,
+    runs: Annotated[int, typer.Option(metavar="N", help="Points of the ranges, where there is no data.")] = 16,
+    evaluations: Annotated[int, typer.Option(metavar="N", help="Evaluations of the search for an input that parts them.")] = 100,
+    size: Annotated[int, typer.Option(metavar="N", help="Size of dimensions that both models leave open.")] = 2,
+    seed: Annotated[int | None, typer.Option(help="Seed of points and search.", show_default="0")] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the input of a defect is saved.")] = Path("tensorproof-witnesses"),
+    format: ReportFormat = "terminal",
+    output: OutputFile = None,
+    fail_on: Annotated[str, typer.Option(help="defect, precision or never.")] = "defect",
+    source_root: SourceRoot = None,
+) -> None:
+    """Compare two models: do they compute the same, is it rounding or a defect, and which operator is the first to part?"""
+    from tensorproof.cli.diff import DiffArguments, run_diff
+    from tensorproof.compare.diffing.comparing import DiffOptions
+
+    options = DiffOptions(
+        left=left,
+        right=right,
+        left_backend=left_backend,
+        right_backend=right_backend,
+        left_python=left_python,
+        right_python=right_python,
+        data=None if data is None else str(data),
+        state=None if state is None else str(state),
+        runs=runs,
+        evaluations=evaluations,
+        size=size,
+        out=out,
+    )
+    arguments = DiffArguments(
+        options,
+        tuple(ranges or ()),
+        ranges_file,
+        tuple(inputs or ()),
+        tuple(dims or ()),
+        seed,
+        format,
+        output,
+        fail_on,
+        source_root,
+    )
+    raise typer.Exit(run_diff(arguments))
+
+
 @app.command(
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
     help="Report tensor-shape defects in Python source (PyTorch, Keras, TensorFlow, JAX, NumPy); nothing is run.",

@@ -56,6 +56,16 @@ class Worker:
                 except OSError:
                     pass
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process that answered last is still there, with the models that are open in it."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def process_id(self) -> int | None:
+        """The number of the process, while there is one."""
+        return None if self._process is None else self._process.pid
+
     def versions(self) -> dict[str, str]:
         """Versions of the backend's packages."""
         answer, _ = self._ask({"verb": "versions"}, {})

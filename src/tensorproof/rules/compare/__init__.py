@@ -1,0 +1,1 @@
+"""Rules about two models that are compared, CMP1xx."""
