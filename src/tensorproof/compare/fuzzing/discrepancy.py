@@ -47,6 +47,18 @@ class Discrepancy:
             "detail": self.detail,
         }
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Discrepancy:
+        """As `to_json` wrote it; the judgement is left out there."""
+        other = None if data["other"] is None else backend_of(data["other"])
+        return cls(data["oracle"], backend_of(data["culprit"]), other, data["symptom"], data["layer"], data["detail"])
+
+
+def backend_of(text: str) -> BackendId:
+    """A backend from its text, in which the interpreter of another environment stands in parentheses at the end."""
+    name, _, python = text.partition(" (")
+    return BackendId.parse(name, python.removesuffix(")"))
+
 
 def template(message: str) -> str:
     """An error message without what differs from test to test."""
