@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -11,6 +12,15 @@ from tensorproof.compare.spec import TestSpec
 
 #: How a network is run: call by call, compiled by the framework as a whole, or saved, loaded again and run.
 Mode = Literal["eager", "compiled", "saved"]
+
+
+#: How a worker says on its standard error stream which layer it is at.
+ANNOUNCEMENT = b"\x02tensorproof at "
+
+
+def announce(layer: str) -> None:
+    """Tell the parent process which layer is run next (empty: it cannot be said), so that a death has a place."""
+    os.write(2, ANNOUNCEMENT + layer.encode() + b"\n")
 
 
 class Unavailable(Exception):
@@ -28,7 +38,7 @@ class Failure:
     stage: Literal["build", "call", "process"]
     kind: str
     message: str
-    #: The layer at fault, where the framework says so.
+    #: The layer at fault, where that is known; when the process ended, the layer that it was at.
     layer: str | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from tensorproof.compare.backends import keras_running
-from tensorproof.compare.backends.backend import Failure, Mode, ModelFacts, NetworkRun, Unavailable
+from tensorproof.compare.backends.backend import Failure, Mode, ModelFacts, NetworkRun, Unavailable, announce
 from tensorproof.compare.backends.keras_layers import call_layer, make_layer, set_weights, skip_random_initialisers
 from tensorproof.compare.drawing import Array, Arrays, draw_inputs
 from tensorproof.compare.spec import NetworkSpec, TestSpec, owner_of
 from tensorproof.compare.workers.backend_id import BackendId
-from tensorproof.ranges.weight_cache import default_folder
 
 #: Networks that are kept, so that the next request about the same one only changes weights and inputs.
 _KEPT = 8
@@ -43,8 +42,10 @@ def open_backend(backend: BackendId) -> KerasBackend:
         import torch
 
         torch.set_num_threads(int(backend.toggle("threads", "1")))
-    if name == "jax":
-        _keep_compiled_programs()
+    # Whatever the user's configuration file of Keras says.
+    keras.config.set_image_data_format("channels_last")
+    keras.config.set_floatx("float32")
+    keras.config.set_epsilon(1e-7)
     skip_random_initialisers()
     gc.collect()
     gc.freeze()  # What was imported stays; collecting it again would take longer than most tests.
@@ -93,6 +94,7 @@ class KerasNetwork:
         for layer in self.spec.layers:
             if needed is not None and layer.name not in needed:
                 continue
+            announce(layer.name)
             try:
                 if layer.name not in self.layers:
                     assert self._test is not None
@@ -164,6 +166,7 @@ class KerasBackend:
         wanted = network.results_of(test.network.outputs if keep is None else keep)
         static = {name: tuple(network.symbolic[name].shape) for name in wanted}
         feeds: dict[str, Array] = {**draw_inputs(test), **{name: array for name, array in arrays.items() if "/" not in name}}
+        announce("")
         try:
             results = compute(network, [feeds[entry.name] for entry in test.network.inputs], wanted)
         except NetworkFailed as failed:
@@ -222,15 +225,3 @@ def _compute_openvino_in_full_precision(threads: int) -> None:
         return original(model, device_name, settings, **rest)
 
     openvino.compile_model = compile_model
-
-
-def _keep_compiled_programs() -> None:
-    """JAX compiles one program per operation and shape: keep them between processes, in the user's cache."""
-    import jax
-
-    folder = default_folder()
-    if folder is None:
-        return
-    jax.config.update("jax_compilation_cache_dir", str(folder / "jax"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

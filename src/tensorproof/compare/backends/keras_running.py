@@ -75,7 +75,7 @@ def _run_program(
     key = (tuple(wanted), training, gradient, compiler)
     program = network.compiled.get(key)
     if program is None:
-        make = {"tensorflow": _tensorflow_program, "torch": _torch_program, "jax": _jax_program, "numpy": _plain_program}[name]
+        make = {"tensorflow": _tensorflow_program, "torch": _torch_program, "jax": _jax_program}.get(name, _plain_program)
         program = network.compiled[key] = make(network, wanted, training, gradient, compiler, xla)
     results, gradients = program(tensors)
     arrays = {result: to_numpy(value) for result, value in results.items()}
@@ -196,15 +196,8 @@ def _run_on_openvino(network: KerasNetwork, inputs: list[Array], wanted: list[st
     try:
         return _predicted(model, inputs, wanted)
     except Exception:
-        _run_constants(network, inputs, wanted, False)
+        _run_program(network, inputs, wanted, name="openvino", training=False, gradient=False, compiler="", xla=False)
         raise
-
-
-def _run_constants(network: KerasNetwork, inputs: list[Array], wanted: list[str], training: bool) -> dict[str, Array]:
-    import keras
-
-    values = network.apply([keras.ops.convert_to_tensor(array) for array in inputs], wanted, training)
-    return {name: to_numpy(values[name]) for name in wanted}
 
 
 def _model(network: KerasNetwork, wanted: Sequence[str]) -> Any:

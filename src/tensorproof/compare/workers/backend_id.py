@@ -26,9 +26,10 @@ BACKENDS = {
 class BackendId:
     """A backend, the switches it is started with, and the Python of its environment: `onnxruntime?optimisation=off`.
 
-    Toggles of Keras on TensorFlow: `onednn=off`. Of ONNX Runtime: `optimisation=off|basic|all` (default all). Of PyTorch:
-    `compile=on`. Of all: `threads=N` (default 1), and `with=MODULE`: a module, or a file that ends in `.py`, that the process
-    imports before it opens the backend (several with commas).
+    Toggles of Keras on TensorFlow: `onednn=off`, `xla=on` (in the mode `compiled`). Of ONNX Runtime:
+    `optimisation=off|basic|all` (default all). Of PyTorch and Keras on it: `compile=on`, or the name of a compiler. Of all:
+    `threads=N` (default 1), `amx=on` (let oneDNN use matrix instructions), and `with=MODULE`: a module, or a file that ends in
+    `.py`, that the process imports before it opens the backend (several with commas).
     """
 
     name: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import selectors
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -15,11 +14,24 @@ from tensorproof.compare.drawing import Array, Arrays
 from tensorproof.compare.spec import TestSpec
 from tensorproof.compare.workers import protocol
 from tensorproof.compare.workers.backend_id import BackendId
+from tensorproof.compare.workers.pipes import Pipes, TooLate
+from tensorproof.ranges.weight_cache import default_folder
 
 #: Seconds that one request may take, after the framework was imported.
 TIME_LIMIT = 60.0
 #: Seconds that the first request may take: it imports the framework.
 START_LIMIT = 180.0
+
+
+#: Variables by which libraries learn how many threads to start; NPROC is XLA's.
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+    "TF_NUM_INTEROP_THREADS",
+    "NPROC",
+)
 
 
 class WorkerFailed(Exception):
@@ -35,6 +47,7 @@ class Worker:
         self.timeouts = 0
         self._time_limit = time_limit
         self._process: subprocess.Popen[bytes] | None = None
+        self._pipes: Pipes | None = None
 
     def __enter__(self) -> Worker:
         return self
@@ -49,7 +62,7 @@ class Worker:
             return
         process.kill()
         process.wait()
-        for stream in (process.stdin, process.stdout):
+        for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 try:
                     stream.close()
@@ -105,27 +118,37 @@ class Worker:
         return answer, results
 
     def _exchange(self, request: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], dict[str, Array]]:
-        fresh = self._process is None
-        process = self._process = self._process or _start(self.backend)
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            protocol.send(cast("Any", process.stdin), request, arrays)
-            with selectors.DefaultSelector() as selector:
-                selector.register(process.stdout, selectors.EVENT_READ)
-                limit = self._time_limit + (START_LIMIT if fresh else 0.0)
-                if not selector.select(limit):
-                    self.timeouts += 1
-                    self.close()
-                    raise _Ended(Failure("process", "timeout", f"no answer within {limit:.0f} s"))
-            answer, results = protocol.receive(cast("Any", process.stdout))
-        except (OSError, EOFError):
-            self.deaths += 1
-            how = _how_it_died(process)
+        if self._process is not None and self._process.poll() is not None:  # ended since, by no fault of this request
             self.close()
-            raise _Ended(Failure("process", "death", how)) from None
+        fresh = self._process is None
+        process, pipes = self._started()
+        limit = self._time_limit + (START_LIMIT if fresh else 0.0)
+        try:
+            answer, results = pipes.exchange(protocol.pack(request, arrays), limit)
+        except TooLate:
+            self.timeouts += 1
+            self.close()
+            raise _Ended(Failure("process", "timeout", f"no answer within {limit:.0f} s", pipes.layer)) from None
+        except (OSError, EOFError, protocol.Garbled) as error:
+            self.deaths += 1
+            how = str(error) if isinstance(error, protocol.Garbled) else _how_it_died(process)
+            line = pipes.last_line()
+            self.close()
+            if fresh and line.startswith("ModuleNotFoundError"):
+                raise Unavailable(f"{self.backend}: {line}") from None
+            raise _Ended(Failure("process", "death", f"{how}: {line}" if line else how, pipes.layer)) from None
         if "unavailable" in answer:
             raise Unavailable(answer["unavailable"])
         return answer, results
+
+    def _started(self) -> tuple[subprocess.Popen[bytes], Pipes]:
+        if self._process is None or self._pipes is None:
+            try:
+                self._process = _start(self.backend)
+            except OSError as error:
+                raise Unavailable(f"{self.backend}: {error}") from None
+            self._pipes = Pipes(self._process)
+        return self._process, self._pipes
 
 
 class _Ended(Exception):
@@ -135,26 +158,42 @@ class _Ended(Exception):
 
 
 def _start(backend: BackendId) -> subprocess.Popen[bytes]:
-    environment = dict(os.environ)
-    threads = backend.toggle("threads", "1")
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
-        environment[name] = threads
-    environment["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    environment["CUDA_VISIBLE_DEVICES"] = ""
-    if backend.name.startswith("keras:"):
-        environment["KERAS_BACKEND"] = backend.name.removeprefix("keras:")
-    if backend.toggle("onednn"):
-        environment["TF_ENABLE_ONEDNN_OPTS"] = "0" if backend.toggle("onednn") == "off" else "1"
-    root = str(Path(__file__).resolve().parents[3])
-    environment["PYTHONPATH"] = os.pathsep.join([root, environment.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     plain = BackendId(backend.name, backend.toggles)
     return subprocess.Popen(
         [backend.interpreter, "-m", "tensorproof.compare.workers.serve", str(plain)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=environment,
+        stderr=subprocess.PIPE,
+        env=_environment(backend),
+        # An interrupt from the keyboard is the parent's to handle.
+        start_new_session=True,
     )
+
+
+def _environment(backend: BackendId) -> dict[str, str]:
+    """Variables of the worker: threads, where this package is, and switches that frameworks read when they are imported."""
+    environment = dict(os.environ)
+    threads = backend.toggle("threads", "1")
+    for name in _THREADS:
+        environment[name] = threads
+    environment["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    environment["CUDA_VISIBLE_DEVICES"] = ""
+    environment["PYTHONIOENCODING"] = "utf-8"
+    if backend.name.startswith("keras:"):
+        environment["KERAS_BACKEND"] = backend.name.removeprefix("keras:")
+    if backend.toggle("onednn"):
+        environment["TF_ENABLE_ONEDNN_OPTS"] = "0" if backend.toggle("onednn") == "off" else "1"
+    # Virtual machines offer matrix instructions (AMX) that then end the process with SIGILL.
+    if backend.toggle("amx") != "on":
+        environment.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+    folder = default_folder()
+    if folder is not None:
+        environment.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / "jax"))
+        environment.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.02")
+        environment.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+    root = str(Path(__file__).resolve().parents[3])
+    environment["PYTHONPATH"] = os.pathsep.join([root, environment.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    return environment
 
 
 def _how_it_died(process: subprocess.Popen[bytes]) -> str:

@@ -1,7 +1,7 @@
 """Messages between a campaign and its workers: JSON and raw arrays, no pickles. The two ends may be of different Python versions.
 
-A message is 16 bytes (the length of the JSON text and of all arrays together), the text, and the arrays' bytes one after another;
-the text lists their names, types and shapes under `arrays`.
+A message is 24 bytes (a mark, the length of the JSON text and of all arrays together), the text, and the arrays' bytes one after
+another; the text lists their names, types and shapes under `arrays`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,17 @@ import numpy as np
 
 from tensorproof.compare.drawing import Array, Arrays, dtype_of
 
-_HEADER = struct.Struct("<QQ")
+_HEADER = struct.Struct("<8sQQ")
+_MARK = b"tensor01"
+HEADER_SIZE = _HEADER.size
 
 
-def send(stream: BinaryIO, message: dict[str, Any], arrays: Arrays | None = None) -> None:
-    """Write one message."""
+class Garbled(Exception):
+    """What was read is no message."""
+
+
+def pack(message: dict[str, Any], arrays: Arrays | None = None) -> bytes:
+    """A message as bytes."""
     listed: list[dict[str, Any]] = []
     blobs: list[bytes] = []
     for name, array in (arrays or {}).items():
@@ -26,25 +32,40 @@ def send(stream: BinaryIO, message: dict[str, Any], arrays: Arrays | None = None
         listed.append({"name": name, "dtype": array.dtype.name, "shape": list(array.shape), "bytes": len(blob)})
         blobs.append(blob)
     text = json.dumps({**message, "arrays": listed}).encode()
-    stream.write(_HEADER.pack(len(text), sum(map(len, blobs))))
-    stream.write(text)
-    for blob in blobs:
-        stream.write(blob)
+    return b"".join([_HEADER.pack(_MARK, len(text), sum(map(len, blobs))), text, *blobs])
+
+
+def body_size(header: bytes) -> int:
+    """How many bytes follow a header; `Garbled` if it is none."""
+    mark, size, total = _HEADER.unpack(header)
+    if mark != _MARK:
+        raise Garbled("an answer does not start with its mark")
+    return size + total
+
+
+def unpack(header: bytes, body: bytes | bytearray | memoryview) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The message of a header and what follows it."""
+    _, size, _ = _HEADER.unpack(header)
+    message = cast("dict[str, Any]", json.loads(bytes(body[:size])))
+    arrays: dict[str, Array] = {}
+    offset = size
+    for entry in message.pop("arrays"):
+        part = bytes(body[offset : offset + entry["bytes"]])
+        arrays[entry["name"]] = np.frombuffer(part, dtype_of(entry["dtype"])).reshape(entry["shape"])
+        offset += entry["bytes"]
+    return message, arrays
+
+
+def send(stream: BinaryIO, message: dict[str, Any], arrays: Arrays | None = None) -> None:
+    """Write one message."""
+    stream.write(pack(message, arrays))
     stream.flush()
 
 
 def receive(stream: BinaryIO) -> tuple[dict[str, Any], dict[str, Array]]:
     """Read one message; `EOFError` when the other end is gone."""
-    size, total = _HEADER.unpack(_exactly(stream, _HEADER.size))
-    message = cast("dict[str, Any]", json.loads(_exactly(stream, size)))
-    data = _exactly(stream, total)
-    arrays: dict[str, Array] = {}
-    offset = 0
-    for entry in message.pop("arrays"):
-        part = data[offset : offset + entry["bytes"]]
-        arrays[entry["name"]] = np.frombuffer(part, dtype_of(entry["dtype"])).reshape(entry["shape"])
-        offset += entry["bytes"]
-    return message, arrays
+    header = _exactly(stream, _HEADER.size)
+    return unpack(header, _exactly(stream, body_size(header)))
 
 
 def _exactly(stream: BinaryIO, size: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 import warnings
 from importlib import import_module
@@ -24,6 +25,7 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     requests = sys.stdin.buffer
     warnings.simplefilter("ignore")
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     backend: Backend | None = None
     backend_id = BackendId.parse(sys.argv[1])
     while True:
@@ -43,6 +45,13 @@ def main() -> None:
         except Exception as error:  # whatever a framework raises is an answer
             answer = {"error": {"kind": type(error).__name__, "message": str(error)[:4000]}}
         protocol.send(answers, answer, results)
+
+
+def _end_with(parent: int) -> None:
+    """End this process when the one that started it is gone, even in the middle of a test."""
+    while os.getppid() == parent:
+        time.sleep(2.0)
+    os._exit(0)
 
 
 def _import_first(modules: str) -> None:
