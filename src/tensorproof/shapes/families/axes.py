@@ -6,45 +6,13 @@ from collections.abc import Sequence
 
 from tensorproof.rules.shapes.axis_out_of_range import AXIS_OUT_OF_RANGE
 from tensorproof.rules.shapes.bare_squeeze import BARE_SQUEEZE
+from tensorproof.shapes.families.axis_numbers import checked_axes, checked_axis
 from tensorproof.shapes.families.creation import sizes_of
 from tensorproof.shapes.rule_table import Axes, Call, Mismatch, NotKnown, shape_property, shape_rule
 from tensorproof.shapes.shape import ANY_SHAPE, Shape
 from tensorproof.shapes.sizes import Size, bounds, is_unknown, same, symbols, unknown
 from tensorproof.shapes.strides import restrided, strides_of
 from tensorproof.shapes.values import Tensor, Value
-
-
-def checked_axis(tensor: Tensor, axis: int, *, extra: int = 0, scalar_has_axis: bool = False) -> int | None:
-    """The axis counted from the front; None if the rank is not known.
-
-    `extra` axes are about to be added; with `scalar_has_axis` a scalar counts as having one, as PyTorch has it.
-    """
-    shape = tensor.shape
-    if shape.rank is None:
-        return None
-    rank = shape.rank + extra
-    rank = 1 if rank == 0 and scalar_has_axis else rank
-    if not -rank <= axis < rank:
-        allowed = f"from {-rank} to {rank - 1}" if rank else "none at all"
-        message = f"axis {axis} is out of range for {shape}: possible axes are {allowed}"
-        raise Mismatch(AXIS_OUT_OF_RANGE, message, tensors=(tensor,))
-    return axis % rank
-
-
-def checked_axes(
-    tensor: Tensor, axes: Sequence[int], *, extra: int = 0, scalar_has_axis: bool = False, distinct: bool = True
-) -> tuple[int, ...] | None:
-    """Several axes, counted from the front, `distinct` if need be; None if the rank is not known."""
-    found: list[int] = []
-    for axis in axes:
-        position = checked_axis(tensor, axis, extra=extra, scalar_has_axis=scalar_has_axis)
-        if position is None:
-            return None
-        if distinct and position in found:
-            message = f"axis {axis} is given twice for {tensor.shape}"
-            raise Mismatch(AXIS_OUT_OF_RANGE, message, tensors=(tensor,))
-        found.append(position)
-    return tuple(found)
 
 
 def as_tuple(axes: Axes) -> tuple[int, ...]:

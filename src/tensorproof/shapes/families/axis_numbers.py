@@ -2,11 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tensorproof.rules.shapes.axis_out_of_range import AXIS_OUT_OF_RANGE
 from tensorproof.shapes.rule_table import Axes, Call, Mismatch, NotKnown
 from tensorproof.shapes.shape import ANY_SHAPE, SCALAR, Shape
 from tensorproof.shapes.sizes import Size
 from tensorproof.shapes.values import UNKNOWN, Tensor, Value
+
+
+def checked_axis(tensor: Tensor, axis: int, *, extra: int = 0, scalar_has_axis: bool = False) -> int | None:
+    """The axis counted from the front; None if the rank is not known.
+
+    `extra` axes are about to be added; with `scalar_has_axis` a scalar counts as having one, as PyTorch has it.
+    """
+    shape = tensor.shape
+    if shape.rank is None:
+        return None
+    rank = shape.rank + extra
+    rank = 1 if rank == 0 and scalar_has_axis else rank
+    if not -rank <= axis < rank:
+        raise Mismatch(AXIS_OUT_OF_RANGE, no_such_axis(axis, shape, rank), tensors=(tensor,))
+    return axis % rank
+
+
+def checked_axes(
+    tensor: Tensor, axes: Sequence[int], *, extra: int = 0, scalar_has_axis: bool = False, distinct: bool = True
+) -> tuple[int, ...] | None:
+    """Several axes, counted from the front, `distinct` if need be; None if the rank is not known."""
+    found: list[int] = []
+    for axis in axes:
+        position = checked_axis(tensor, axis, extra=extra, scalar_has_axis=scalar_has_axis)
+        if position is None:
+            return None
+        if distinct and position in found:
+            message = f"axis {axis} is given twice for {tensor.shape}"
+            raise Mismatch(AXIS_OUT_OF_RANGE, message, tensors=(tensor,))
+        found.append(position)
+    return tuple(found)
 
 
 def resolved_axis(call: Call, tensor: Tensor, axis: int, result: Value = UNKNOWN) -> int:
@@ -22,7 +55,7 @@ def resolved_axis(call: Call, tensor: Tensor, axis: int, result: Value = UNKNOWN
         raise NotKnown
     rank = max(shape.rank, 1) if call.framework == "torch" else shape.rank
     if not -rank <= axis < rank:
-        message = _out_of_range(axis, shape)
+        message = no_such_axis(axis, shape, shape.rank)
         if _is_blamed(call, tensor, message):
             raise NotKnown
         raise Mismatch(AXIS_OUT_OF_RANGE, message, result=result, tensors=(tensor,))
@@ -43,16 +76,18 @@ def _is_blamed(call: Call, tensor: Tensor, message: str) -> bool:
     )
 
 
-def _out_of_range(axis: int, shape: Shape) -> str:
-    rank = shape.rank or 0
-    axes = (
+def no_such_axis(axis: int, shape: Shape, rank: int) -> str:
+    """The message; `rank` counts axes that are about to be added, too."""
+    possible = (
         "it has no axes"
         if rank == 0
         else "its only axis is 0 (or -1)"
         if rank == 1
         else f"its axes are 0 to {rank - 1} (or {-rank} to -1)"
     )
-    return f"axis {axis} does not exist in {shape}: {axes}"
+    if rank > (shape.rank or 0):
+        possible = f"the result's axes are 0 to {rank - 1} (or {-rank} to -1)"
+    return f"axis {axis} does not exist in {shape}: {possible}"
 
 
 def resolved_axes(call: Call, tensor: Tensor, axes: Axes, result: Value = UNKNOWN) -> tuple[int, ...] | None:

@@ -8,7 +8,9 @@ from tensorproof.rules.shapes.axis_out_of_range import AXIS_OUT_OF_RANGE
 from tensorproof.rules.shapes.exchanged_arguments import EXCHANGED_ARGUMENTS
 from tensorproof.rules.shapes.join_mismatch import JOIN_MISMATCH
 from tensorproof.shapes.batches import meeting
-from tensorproof.shapes.families.axes import checked_axis, unsqueezed
+from tensorproof.shapes.families.axes import unsqueezed
+from tensorproof.shapes.families.axis_numbers import checked_axis
+from tensorproof.shapes.families.reshaping import raveled
 from tensorproof.shapes.joining import merged_shapes
 from tensorproof.shapes.rule_table import Call, Mismatch, NotKnown, as_tensor, shape_rule
 from tensorproof.shapes.shape import ANY_SHAPE, Shape
@@ -184,12 +186,7 @@ def concatenate(
     parts = parts_of(call, arrays)
     if parts is None or any(part.shape.rank is None for part in parts):
         return Tensor(Shape((unknown(0),)), framework=call.framework)
-    return concatenated(call, [_raveled(part) for part in parts], 0)
-
-
-def _raveled(tensor: Tensor) -> Tensor:
-    elements = tensor.shape.elements
-    return tensor.with_shape(Shape((unknown(0) if elements is None else elements,)))
+    return concatenated(call, [raveled(part) for part in parts], 0)
 
 
 @shape_rule("numpy.stack", "jax.numpy.stack")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tensorproof.rules.shapes.gather_shape import GATHER_SHAPE
 from tensorproof.rules.shapes.index_out_of_range import INDEX_OUT_OF_RANGE
-from tensorproof.shapes.families.axes import checked_axis
+from tensorproof.shapes.families.axis_numbers import checked_axis
 from tensorproof.shapes.families.broadcasting import broadcast_dims
 from tensorproof.shapes.rule_table import Call, Mismatch, NotKnown, as_tensor, shape_rule
 from tensorproof.shapes.shape import ANY_SHAPE, Shape

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from tensorproof.rules.shapes.split_sizes import SPLIT_SIZES
 from tensorproof.rules.shapes.window_too_large import WINDOW_TOO_LARGE
 from tensorproof.rules.shapes.wrong_rank import WRONG_RANK
-from tensorproof.shapes.families.axes import as_tuple, checked_axes, checked_axis
+from tensorproof.shapes.families.axes import as_tuple
+from tensorproof.shapes.families.axis_numbers import checked_axes, checked_axis
 from tensorproof.shapes.families.creation import sizes_of
 from tensorproof.shapes.rule_table import Axes, Mismatch, NotKnown, Sizes, as_sizes, as_tensor, shape_rule
 from tensorproof.shapes.shape import ANY_SHAPE, Shape

@@ -14,7 +14,7 @@ from tensorproof.rules.shapes.reshape_count import RESHAPE_COUNT
 from tensorproof.rules.shapes.split_sizes import SPLIT_SIZES
 from tensorproof.rules.shapes.view_not_contiguous import VIEW_NOT_CONTIGUOUS
 from tensorproof.shapes.batches import marked
-from tensorproof.shapes.families.axes import checked_axis
+from tensorproof.shapes.families.axis_numbers import checked_axis
 from tensorproof.shapes.families.creation import sizes_of
 from tensorproof.shapes.families.partial_batches import assumes_full_batch, partial_batch_message
 from tensorproof.shapes.problems import Edit
@@ -321,16 +321,17 @@ def lax_reshape(call: Call, operand: Tensor, new_sizes: Sizes, dimensions: Axes 
 )
 def ravel(a: Tensor, order: Value = "C", *, out_sharding: Value = None) -> Tensor:
     """One axis."""
-    return _raveled(a)
+    return raveled(a)
 
 
 @shape_rule("keras.ops.ravel")
 def keras_ravel(x: Tensor) -> Tensor:
     """One axis."""
-    return _raveled(x)
+    return raveled(x)
 
 
-def _raveled(tensor: Tensor) -> Tensor:
+def raveled(tensor: Tensor) -> Tensor:
+    """All elements along one axis."""
     elements = tensor.shape.elements
     return tensor.with_shape(Shape((unknown(0) if elements is None else elements,)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorproof.rules.shapes.gather_shape import GATHER_SHAPE
 from tensorproof.rules.shapes.not_broadcastable import NOT_BROADCASTABLE
 from tensorproof.rules.shapes.store_mismatch import STORE_MISMATCH
-from tensorproof.shapes.families.axes import checked_axis
+from tensorproof.shapes.families.axis_numbers import checked_axis
 from tensorproof.shapes.families.broadcasting import broadcast_dims
 from tensorproof.shapes.families.indexing import fits, selected
 from tensorproof.shapes.rule_table import CLASSES, Call, Mismatch, Sizes, as_tensor, native_class, shape_property, shape_rule

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tensorproof.rules.shapes.index_out_of_range import INDEX_OUT_OF_RANGE
 from tensorproof.rules.shapes.store_mismatch import STORE_MISMATCH
-from tensorproof.shapes.families.axes import checked_axis
+from tensorproof.shapes.families.axis_numbers import checked_axis
 from tensorproof.shapes.families.indexing import slice_length
 from tensorproof.shapes.rule_table import Mismatch, NotKnown, Sizes, as_sizes, shape_rule
 from tensorproof.shapes.shape import ANY_SHAPE, Shape

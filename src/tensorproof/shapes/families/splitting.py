@@ -8,7 +8,7 @@ from itertools import pairwise
 from tensorproof.rules.shapes.axis_out_of_range import AXIS_OUT_OF_RANGE
 from tensorproof.rules.shapes.exchanged_arguments import EXCHANGED_ARGUMENTS
 from tensorproof.rules.shapes.split_sizes import SPLIT_SIZES
-from tensorproof.shapes.families.axes import checked_axis
+from tensorproof.shapes.families.axis_numbers import checked_axis
 from tensorproof.shapes.rule_table import Call, Mismatch, NotKnown, Sizes, as_sizes, as_tensor, shape_rule
 from tensorproof.shapes.shape import ANY_SHAPE, Shape
 from tensorproof.shapes.sizes import Polynomial, Size, bounds, divide_exactly, less, same, unknown

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from tensorproof.rules.shapes.axis_out_of_range import AXIS_OUT_OF_RANGE
 from tensorproof.rules.shapes.not_broadcastable import NOT_BROADCASTABLE
 from tensorproof.shapes.batches import meeting
-from tensorproof.shapes.families.axes import as_tuple, axes_given, checked_axes, not_negative
+from tensorproof.shapes.families.axes import as_tuple, axes_given, not_negative
+from tensorproof.shapes.families.axis_numbers import checked_axes
 from tensorproof.shapes.families.creation import sizes_of
 from tensorproof.shapes.rule_table import Axes, Call, Mismatch, NotKnown, Sizes, as_sizes, shape_rule
 from tensorproof.shapes.shape import ANY_SHAPE, Shape
