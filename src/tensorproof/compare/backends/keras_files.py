@@ -46,7 +46,7 @@ def run_model(backend_id: BackendId, path: str, feeds: Arrays, keep: Sequence[st
 
 @dataclass
 class _KerasFile:
-    """A loaded model, and its symbolic tensors by name: that of the layer, with `#2` for its third call, `:1` for its second result."""
+    """A loaded model, and its symbolic tensors by the name of their layer, with `#1` for its second call, `:1` for its second result."""
 
     model: Any
     tensors: dict[str, Any]
@@ -86,7 +86,7 @@ class _KerasFile:
             self.part = None
             results = [self.tensors[name] for name in wanted]
             self.part = (key, keras.Model([self.tensors[name] for name in given], results))
-        model = self.part[1]
+        model: Any = self.part[1]
         arrays = [np.asarray(feeds[name]).astype(dtype_of(str(self.tensors[name].dtype))) for name in given]
         if backend.name == "keras:openvino":
             found = model.predict(arrays if len(arrays) > 1 else arrays[0], verbose=0, batch_size=max(len(arrays[0]), 1))

@@ -85,8 +85,8 @@ def align(left: ModelFacts, right: ModelFacts) -> Alignment:
     is_by_name = any(name not in right.outputs for name in by_right)
     if not is_by_name:
         by_right = {**_by_order(left, right), **by_right}
-    for pair in outputs:
-        by_right[pair.right] = pair.left
+    final = {pair.left for pair in outputs}
+    by_right = {name: other for name, other in by_right.items() if other not in final} | {p.right: p.left for p in outputs}
     place = {name: index for index, name in enumerate(right.values)}
     ordered = sorted((name for name in by_right if name in place), key=lambda name: place[name])
     pairs = _rising([Pair(by_right[name], name) for name in ordered], left, {pair.right for pair in outputs})
@@ -122,15 +122,16 @@ def _by_name(left: ModelFacts, right: ModelFacts) -> dict[str, str]:
         origin = right.places.get(name, {}).get("origin")
         if origin is not None and origin not in right.operators:
             origins[origin] = name
-    for name in right.values:
-        if name in ours and _same_line(left, name, right, name):
-            found[name] = name
-            taken.add(name)
+    # What others read is the value after its quantisation: before it, a fused activation may still be missing.
     for name in right.values:
         plain = name.removesuffix(_DEQUANTISED)
-        if plain != name and plain in ours and plain not in taken:
+        if plain != name and plain in ours:
             found[name] = plain
             taken.add(plain)
+    for name in right.values:
+        if name in ours and name not in taken and _same_line(left, name, right, name):
+            found[name] = name
+            taken.add(name)
     for origin, name in origins.items():
         if origin in ours and origin not in taken and name not in found and _same_line(left, origin, right, name):
             found[name] = origin

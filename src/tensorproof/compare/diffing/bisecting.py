@@ -19,6 +19,8 @@ from tensorproof.compare.diffing.side import RunFailed, Side
 from tensorproof.compare.drawing import Array, generator
 from tensorproof.compare.judging import Judgement, Opinion
 
+#: Said of a quantised value that is at the end of its range, where the other model goes further.
+CUT_OFF = "cut off: the range that the quantiser was calibrated for ends there"
 #: Places at which rounding may be taken out before the search for a defect ends.
 ROUNDS = 8
 
@@ -123,9 +125,8 @@ class Probe:
             return None
         a, b = values[pair.left], right[pair.right]
         self._note([*values.values(), b])
-        return self.tolerance.judge(
-            a, b, sensitivity=self.sensitivity(recorded, pair.left, a), is_exact=is_moving(operator)
-        )
+        found = self.tolerance.judge(a, b, sensitivity=self.sensitivity(recorded, pair.left, a), is_exact=is_moving(operator))
+        return replace(found, detail=CUT_OFF) if self.tolerance.coarse == "int8" and _is_cut_off(found, b) else found
 
     def take_over(self, pair: Pair) -> bool:
         """Give the right model the left one's value at a pair from now on."""
@@ -159,12 +160,17 @@ def localise(probe: Probe, alignment: Alignment, output: Pair, least: Opinion) -
 def localise_defect(probe: Probe, alignment: Alignment, output: Pair) -> tuple[Divergence, bool]:
     """The operator at fault, and whether there is one: False if all that differs is rounding that grew.
 
-    Rounding is taken out where it first shows, up to `ROUNDS` times. The first divergence is returned where no operator is at fault.
+    Rounding is taken out where it first shows, up to `ROUNDS` times; where no operator is at fault, the first divergence is returned.
+    NaN or infinity in one model only is a defect even where rounding decides about it.
     """
     first: Divergence | None = None
+    whole = probe.judge(output)
+    is_special = whole is not None and whole.symptom != "value"
     for _ in range(ROUNDS):
         found = localise(probe, alignment, output, Opinion.DEFECT)
         if found.is_own_doing:
+            return found, True
+        if is_special and found.judgement is not None and found.judgement.symptom != "value":
             return found, True
         first = first or found
         if found.pair == output or not probe.take_over(found.pair):
@@ -195,6 +201,14 @@ def _walked_back(probe: Probe, alignment: Alignment, pair: Pair, least: Opinion)
         if earlier is None:
             return pair
         pair = earlier
+
+
+def _is_cut_off(judgement: Judgement, right: Array) -> bool:
+    if judgement.opinion is not Opinion.DEFECT or judgement.symptom != "value":
+        return False
+    if judgement.right >= float(right.max()):
+        return judgement.left > judgement.right
+    return judgement.right <= float(right.min()) and judgement.left < judgement.right
 
 
 def _tried(side: Side, feeds: dict[str, Array], names: Sequence[str]) -> tuple[dict[str, Array], str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -16,10 +17,13 @@ from tensorproof.compare.judging import Judgement
 from tensorproof.compare.workers.backend_id import BackendId
 from tensorproof.compare.workers.process import Worker, WorkerFailed
 
+#: Models of more bytes are not evaluated once more: float64 takes twice their size.
+LARGEST = 256 << 20
+
 
 @dataclass
 class DoublePrecision:
-    """The left model converted to float64, in its own runtime, or in the ONNX reference where that lacks the kernels.
+    """The left model converted to float64: of ONNX in the reference evaluator, otherwise in its own runtime.
 
     There is none of a quantised model: its steps are part of what it computes.
     """
@@ -27,6 +31,7 @@ class DoublePrecision:
     side: Side
     _keys: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
     _worker: Worker | None = None
+    _is_lost: bool = False
 
     def close(self) -> None:
         if self._worker is not None:
@@ -45,15 +50,24 @@ class DoublePrecision:
 
     def _value(self, name: str, feeds: dict[str, Array]) -> Array | None:
         wide = {key: array.astype(np.float64) if array.dtype.kind in "fV" else array for key, array in feeds.items()}
+        if self.side.kind == "onnx":
+            found = self._by_reference(name, wide)
+            if found is not None:
+                return found
         if "own" not in self._keys:
             self._keys["own"] = self.side.reopened("float64")
         key = self._keys["own"]
-        if key is not None:
-            try:
-                return self.side.run(wide, [name], key=key)[name]
-            except RunFailed:
-                self._keys["own"] = None
-        if self.side.kind != "onnx":
+        if key is None:
+            return None
+        try:
+            return self.side.run(wide, [name], key=key)[name]
+        except RunFailed:
+            self._keys["own"] = None
+            return None
+
+    def _by_reference(self, name: str, wide: dict[str, Array]) -> Array | None:
+        """The ONNX reference evaluator: it shares no kernel with a runtime, and computes by the definition of each operator."""
+        if self._is_lost or Path(self.side.model).stat().st_size > LARGEST:
             return None
         try:
             if self._worker is None:
@@ -61,6 +75,7 @@ class DoublePrecision:
                 self._worker.open_model(self.side.model, {"precision": "float64"})
             return self._worker.run_model(self.side.model, wide, [name])[name]
         except (WorkerFailed, Unavailable):
+            self._is_lost = True
             return None
 
 

@@ -12,7 +12,7 @@ from tensorproof.assumptions import Domain, domain_from_json
 from tensorproof.compare.backends.backend import ModelFacts
 from tensorproof.compare.diffing.aligning import Alignment
 from tensorproof.compare.drawing import Array, Arrays, dtype_of
-from tensorproof.confirm.sampling import Point, points
+from tensorproof.confirm.sampling import TACTICS, Point, points
 from tensorproof.errors import AssumptionError
 from tensorproof.formats import BY_NAME, FLOAT32, Format
 
@@ -30,9 +30,12 @@ class InputSpace:
     left_types: Mapping[str, str]
     right_types: Mapping[str, str]
 
-    def draw(self, seed: int, count: int, *, first: int = 0) -> Iterator[Point]:
-        """Points of the ranges, from number `first` to before `first + count`; each depends on the seed and its number alone."""
-        return points(seed, self.domains, first + count, first=first)
+    def draw(self, seed: int, count: int, *, first: int = 0, is_typical: bool = False) -> Iterator[Point]:
+        """Points of the ranges, from number `first` to before `first + count`; each depends on the seed and its number alone.
+
+        Corners and constants are among them, unless only typical points are wanted.
+        """
+        return points(seed, self.domains, first + count, first=first, tactics=("uniform",) if is_typical else TACTICS)
 
     def for_left(self, point: Arrays) -> dict[str, Array]:
         """A point as the left model takes it: with numbers that the right model's inputs can hold, too."""

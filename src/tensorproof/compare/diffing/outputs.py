@@ -51,7 +51,9 @@ class Tally:
                 sums.relative = max(sums.relative, float(np.linalg.norm(difference)) / norm if norm else 0.0)
             if looks_like_scores(left):
                 sums.rows += len(a)
-                sums.equal_rows += int((a.argmax(-1) == b.argmax(-1)).sum())
+                # Of scores that are equal but for rounding either may be the largest.
+                chosen = np.take_along_axis(a, b.argmax(-1)[:, None], -1)[:, 0]
+                sums.equal_rows += int((chosen >= a.max(-1) - self._tolerance.share * size).sum())
             else:
                 norms = float(np.linalg.norm(a[finite]) * np.linalg.norm(b[finite]))
                 if norms:

@@ -1,7 +1,7 @@
 """The input on which two models part, as a file, and a program that replays it without tensorproof.
 
-Each model runs in a process of its own: two backends of Keras, or two versions of a runtime, do not fit into one. Paths and names are
-data from outside: they enter the program as Python literals.
+Each model runs in a process of its own: two backends of Keras, or two versions of a runtime, do not fit into one. Paths and names
+are data from outside: they enter the program as Python literals.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ Arrays: {arrays}, in the folder of this file.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -62,7 +63,8 @@ def main():
             command = [side["python"] or sys.executable, __file__, name, str(out)]
             ended = subprocess.run(command, env=environment, capture_output=True, text=True)
             if ended.returncode:
-                print(name, "fails:", (ended.stderr.strip().splitlines() or ["no message"])[-1])
+                said = [line for line in ended.stderr.splitlines() if re.match(r"[\\w.]*(Error|Exception|Fail)", line)]
+                print(name, "fails:", (said or ended.stderr.strip().splitlines() or ["no message"])[-1])
                 continue
             with np.load(out) as archive:
                 results[name] = [archive["arr_%d" % index] for index in range(len(archive.files))]
@@ -211,7 +213,8 @@ def save_witness(
     arrays, script = folder / f"{slug}.npz", folder / f"{slug}.py"
     feeds = space.for_left(point)
     content = io.BytesIO()
-    np.savez(content, **{f"array_{index}": _stored(array) for index, array in enumerate(feeds.values())})
+    stored: dict[str, Any] = {f"array_{index}": _stored(array) for index, array in enumerate(feeds.values())}
+    np.savez(content, **stored)
     sides = {
         "left": _side(left, list(feeds), dict(space.left_types), state),
         "right": _side(right, [space.names[name] for name in feeds], dict(space.right_types), state),

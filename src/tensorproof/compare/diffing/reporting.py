@@ -141,7 +141,7 @@ def evidence(first: FirstOperator) -> Iterator[str]:
     if found.alone is None:
         yield "it could not be run alone"
     elif found.alone.opinion is Opinion.DEFECT:
-        yield "on equal operands it differs, too"
+        yield "on equal operands it differs, too" + (f" ({found.alone.detail})" if found.alone.detail else "")
     elif found.alone.opinion is Opinion.PRECISION:
         yield f"on equal operands it differs by rounding ({found.alone.units:.3g} units)"
     else:
