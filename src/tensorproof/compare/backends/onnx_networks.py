@@ -25,8 +25,8 @@ RESULTS = "@results"
 def onnx_model(test: TestSpec, arrays: Arrays | None = None, keep: Sequence[str] | None = None) -> onnx.ModelProto:
     """The model: one node per layer, named like it; weights are initializers `LAYER/PLACE`.
 
-    `arrays` take the place of drawn weights. Its outputs are the results of the layers in `keep`, or the outputs of the network. Their shapes are left open: every runtime
-    works them out by itself.
+    `arrays` take the place of drawn weights. Its outputs are the results of the layers in `keep`, or the outputs of the network.
+    Their shapes are left open: every runtime works them out by itself.
     """
     from onnx import helper
 
