@@ -7,7 +7,6 @@ import hashlib
 import importlib
 import json
 import random
-import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from typing import Any, Literal
 from tensorproof.compare.backends import keras_running
 from tensorproof.compare.backends.backend import Failure, Mode, ModelFacts, NetworkRun, Unavailable, announce
 from tensorproof.compare.backends.keras_layers import call_layer, make_layer, set_weights, skip_random_initialisers
+from tensorproof.compare.backends.messages import plain_message
 from tensorproof.compare.drawing import Array, Arrays, draw_inputs
 from tensorproof.compare.spec import NetworkSpec, TestSpec, owner_of
 from tensorproof.compare.workers.backend_id import BackendId
@@ -210,8 +210,7 @@ class KerasBackend:
 
 
 def _failure(stage: Literal["build", "call"], failed: NetworkFailed) -> Failure:
-    message = re.sub(r"\x1b\[[0-9;]*m", "", str(failed.error)).strip()
-    return Failure(stage, type(failed.error).__name__, message[:4000], failed.layer)
+    return Failure(stage, type(failed.error).__name__, plain_message(failed.error), failed.layer)
 
 
 def _compute_openvino_in_full_precision(threads: int) -> None:

@@ -209,7 +209,13 @@ def _model(network: KerasNetwork, wanted: Sequence[str]) -> Any:
 def _predicted(model: Any, inputs: list[Array], wanted: list[str]) -> dict[str, Array]:
     results = model.predict_on_batch(inputs if len(inputs) > 1 else inputs[0])
     parts = results if isinstance(results, list | tuple) else [results]
-    return {name: np.asarray(part) for name, part in zip(wanted, parts, strict=True)}
+    arrays = {name: np.asarray(part) for name, part in zip(wanted, parts, strict=True)}
+    # Keras 3.15 hands bfloat16 results of OpenVINO out as float16 of the same bits, which would hide all else.
+    promised = {name: str(tensor.dtype) for name, tensor in zip(wanted, model.outputs, strict=True)}
+    return {
+        name: array.view(dtype_of("bfloat16")) if promised[name] == "bfloat16" and array.dtype == np.float16 else array
+        for name, array in arrays.items()
+    }
 
 
 def _run_saved(

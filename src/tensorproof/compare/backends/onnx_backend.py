@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from tensorproof.compare.backends.backend import Failure, Mode, ModelFacts, NetworkRun, Unavailable, announce
+from tensorproof.compare.backends.messages import plain_message
 from tensorproof.compare.backends.onnx_networks import onnx_model, wanted_results
 from tensorproof.compare.drawing import Array, Arrays, draw_inputs
 from tensorproof.compare.spec import TestSpec
@@ -99,8 +100,8 @@ class OnnxBackend:
 
 
 def _failure(stage: Literal["build", "call"], error: Exception, test: TestSpec) -> Failure:
-    message = str(error).strip()
-    return Failure(stage, type(error).__name__, message[:4000], _layer_at_fault(message, test))
+    message = plain_message(error)
+    return Failure(stage, type(error).__name__, message, _layer_at_fault(message, test))
 
 
 def _layer_at_fault(message: str, test: TestSpec) -> str | None:
