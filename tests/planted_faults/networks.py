@@ -40,6 +40,8 @@ def deep(planted: Sequence[tuple[str, Trigger]], seed: int = 0) -> Case:
         for _ in range(choose.randint(1, 3)):
             grown.healthy(choose)
         grown.branch(choose)
+        # Both signs, so that faults on negative numbers are reached.
+        grown.add(f"signs_{index}", "Dense", {"units": trigger.shape[-1], "activation": "tanh"})
         grown.add(f"planted_{index}", trigger.kind, dict(trigger.parameters))
         faulty.append((f"planted_{index}", name))
     while len(grown.layers) < 9:

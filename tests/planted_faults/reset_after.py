@@ -6,7 +6,7 @@ FAULT = Fault(
     frozenset({"reset_after"}),
     (
         Trigger("GRU", (5, 3), {"units": 4, "reset_after": False}),
-        Trigger("GRU", (4, 2), {"units": 3, "reset_after": False, "return_sequences": True, "activation": "relu"}),
+        Trigger("GRU", (4, 2), {"units": 3, "reset_after": False, "return_sequences": True, "activation": "softsign"}),
     ),
     (Trigger("GRU", (5, 3), {"units": 4}),),
 )

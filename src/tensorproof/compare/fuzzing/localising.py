@@ -7,7 +7,7 @@ shows the same symptom by itself is the cause, whatever else happens in the netw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorproof.compare.drawing import Array, Arrays, draw_inputs, dtype_of
@@ -72,7 +72,7 @@ def localise(
     the backend's switches, each in a process of its own.
     """
     observer = Observer(fleet, discrepancy, backends)
-    place = _first_place(observer, test, arrays)
+    place = _first_place(observer, test, arrays) or _first_alone(observer, test, arrays)
     if place is None:
         return Localisation(
             None, "", "", (), test, arrays or {}, trail=("it does not show again",), evaluations=observer.evaluations
@@ -106,7 +106,13 @@ def localise_all(
         if fixed is None:
             break
         rest = replace(rest, network=fixed)
-    return found
+    # What lies before a layer that is given takes no part any more, and small faults drown.
+    known = {entry.layer for entry in found if entry.layer is not None}
+    while len(found) < FAULTS and (place := _first_alone(observer, test, arrays, known)) is not None:
+        found.append(_explain(observer, test, arrays, place, budget, with_toggles=False))
+        known.add(place.layer)
+    order = [layer.name for layer in test.layers]
+    return sorted(found, key=lambda entry: order.index(entry.layer or ""))
 
 
 def _first_place(observer: Observer, test: TestSpec, arrays: Arrays | None) -> _Place | None:
@@ -119,6 +125,21 @@ def _first_place(observer: Observer, test: TestSpec, arrays: Arrays | None) -> _
     if name == GRADIENT:
         return _first_gradient(observer, test, arrays, symptoms[name])
     return _first_divergence(observer, test, arrays, name, symptoms[name], ())
+
+
+def _first_alone(observer: Observer, test: TestSpec, arrays: Arrays | None, known: Collection[str] = ()) -> _Place | None:
+    """The first layer, of those not known yet, that shows something by itself.
+
+    A small fault drowns in what the roundings of a long network may amount to, but not in those of its own layer.
+    """
+    for layer in test.layers:
+        healthy = None if layer.name in known else _recorded(observer, test, arrays, layer.inputs)
+        if healthy is None:
+            continue
+        symptoms = observer.symptoms(isolated(test, [layer.name], healthy), {**weights_of(arrays, [layer.name]), **healthy})
+        if symptoms:
+            return _Place(layer.name, next(iter(symptoms.values())), ("the outputs agree", f"{layer.name} alone does not"))
+    return None
 
 
 def _first_divergence(

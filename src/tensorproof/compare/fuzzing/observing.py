@@ -9,7 +9,7 @@ from tensorproof.compare.drawing import Arrays
 from tensorproof.compare.fuzzing.discrepancy import Discrepancy, Oracle
 from tensorproof.compare.fuzzing.referee import Referee
 from tensorproof.compare.fuzzing.refusals import deaths, is_unsupported, refusals
-from tensorproof.compare.fuzzing.results import own_results, results
+from tensorproof.compare.fuzzing.results import DIFFERENCE, own_results, results
 from tensorproof.compare.spec import TestSpec
 from tensorproof.compare.workers.backend_id import BackendId
 from tensorproof.compare.workers.fleet import Fleet
@@ -39,7 +39,7 @@ class Observer:
     def symptoms(self, test: TestSpec, arrays: Arrays | None = None) -> dict[str, str]:
         """What is wrong with the culprit, by output layer, `WHOLE` or `GRADIENT`. Empty: nothing that this oracle sees.
 
-        A symptom is told in the words of the oracle; two are the same if the words are.
+        A symptom is told in the words of the oracle; two are the same if the words are, whether or not a reference could be asked.
         """
         self.evaluations += 1
         self.named = None
@@ -50,7 +50,7 @@ class Observer:
             place = WHOLE if entry.oracle in ("death", "exception") else entry.layer or GRADIENT
             if place == WHOLE:
                 self.named = entry.layer
-            found.setdefault(place, f"{entry.oracle}: {entry.symptom}")
+            found.setdefault(place, f"{entry.oracle}: {entry.symptom.removesuffix(DIFFERENCE)}")
         return found
 
     def shows(self, test: TestSpec, arrays: Arrays | None, symptom: str) -> bool:

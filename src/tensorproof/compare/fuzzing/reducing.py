@@ -49,7 +49,7 @@ def reduce_test(
         test, remaining = _with_defaults(test, given, entry, trial)
         parameters = remaining if entry == name else parameters
     test, given = _drawn(test, given, trial)
-    test, given = _shrunk(test, given, trial)
+    test, given = _shrunk(test, given, name, parameters, trial)
     return Reduction(test, given, parameters, trial.evaluations, tuple(trial.trail))
 
 
@@ -153,7 +153,7 @@ def _without_layers(
 ) -> tuple[TestSpec, dict[str, Array]]:
     """Layers bypassed one by one, from the last."""
     for name in reversed(names):
-        network = bypassed(test.network, name)
+        network = bypassed(test.network, name) if any(layer.name == name for layer in test.layers) else None
         if network is None:
             continue
         shorter = replace(test, network=network)
@@ -202,8 +202,24 @@ def _drawn(test: TestSpec, given: dict[str, Array], trial: _Trial) -> tuple[Test
 _Where = tuple[Any, ...]
 
 
-def _shrunk(test: TestSpec, given: dict[str, Array], trial: _Trial) -> tuple[TestSpec, dict[str, Array]]:
-    """Sizes made smaller until none can be: all equal ones together, then one by one."""
+def _shrunk(
+    test: TestSpec, given: dict[str, Array], name: str, parameters: Sequence[str], trial: _Trial
+) -> tuple[TestSpec, dict[str, Array]]:
+    """Sizes made smaller until none can be: all equal ones together, then one by one.
+
+    A smaller test in which a parameter is no longer needed shows something else, and is not taken.
+    """
+
+    def shows(candidate: TestSpec, sliced: Arrays, what: str) -> bool:
+        if not trial(candidate, sliced, what):
+            return False
+        layer = candidate.network.layer(name)
+        for key in parameters:
+            rest = {other: value for other, value in layer.parameters.items() if other != key}
+            if trial(_with_parameters(candidate, layer, rest), sliced, f"{what}, without {key}"):
+                return False
+        return True
+
     if any("/" in name for name in given):
         return test, given
     changed = True
@@ -217,7 +233,7 @@ def _shrunk(test: TestSpec, given: dict[str, Array], trial: _Trial) -> tuple[Tes
                 sliced = _sliced(candidate, given)
                 if sliced is None:
                     continue
-                if trial(candidate, sliced, f"size {size} to {smaller} at {len(places)} places"):
+                if shows(candidate, sliced, f"size {size} to {smaller} at {len(places)} places"):
                     test, given, changed = candidate, sliced, True
                     break
             if changed:
