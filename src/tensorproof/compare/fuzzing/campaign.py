@@ -1,8 +1,8 @@
 """`run_campaign`: tests of a plan on many backends, their discrepancies explained, told apart, and shown again by a script.
 
 Decisions are made in the order of the tests' numbers, whatever order results arrive in: which discrepancies are new, which
-explanations are one finding. So a campaign on two processes, on a cluster, or cut in two by a kill comes to the same findings, and a
-time limit only ends the sequence earlier.
+explanations are one finding. So a campaign on two processes, on a cluster, or cut in two by a kill comes to the same findings, and
+a time limit only ends the sequence earlier.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from tensorproof.compare.workers.backend_id import BackendId
 from tensorproof.compare.workers.process import TIME_LIMIT
 from tensorproof.errors import ConfigurationError
 
-#: Discrepancies with one rough symptom that are explained; later ones are only counted.
+#: Discrepancies with one rough symptom that are explained; later ones are only counted. Each death costs the start of a process.
 EXPLAINED = 3
+EXPLAINED_DEATHS = 1
 #: Scripts that are tried for one finding.
 SCRIPTS = 2
 #: Seconds after Ctrl-C in which tests that are under way may still end.
@@ -270,7 +271,7 @@ class _Campaign:
                 entry = Discrepancy.from_json(data)
                 key = rough_key(test, entry)
                 self._rough[key] += 1
-                if self._rough[key] <= EXPLAINED:
+                if self._rough[key] <= (EXPLAINED_DEATHS if entry.oracle == "death" else EXPLAINED):
                     self._wanted.append((number, place))
                     if (number, place) not in self._explained:
                         self._start_explanation(number, place, test, entry)

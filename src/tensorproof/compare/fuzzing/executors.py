@@ -1,4 +1,4 @@
-"""`Executor`: who performs a campaign's tasks. Tasks are independent and plain data, so that it makes no difference to the results."""
+"""`Executor`: who performs a campaign's tasks. These are independent and plain data: who it is makes no difference to results."""
 
 from __future__ import annotations
 

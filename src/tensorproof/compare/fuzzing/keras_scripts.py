@@ -275,7 +275,7 @@ _PICKING = '''
 
 def wanted(values):
     """All results of the network's outputs; `lstm:1` is the second result of `lstm`."""
-    return [name for output in OUTPUTS for name in values if name == output or (":" not in output and name.partition(":")[0] == output)]
+    return [name for output in OUTPUTS for name in values if output in (name, name.partition(":")[0])]
 
 
 def pick(values):

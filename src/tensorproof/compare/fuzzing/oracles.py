@@ -18,7 +18,7 @@ from tensorproof.compare.drawing import Arrays
 from tensorproof.compare.fuzzing.discrepancy import Discrepancy, Oracle
 from tensorproof.compare.fuzzing.referee import Referee
 from tensorproof.compare.fuzzing.refusals import deaths, is_unsupported, refusals
-from tensorproof.compare.fuzzing.results import own_results, results
+from tensorproof.compare.fuzzing.results import DIFFERENCE, own_results, results
 from tensorproof.compare.spec import TestSpec
 from tensorproof.compare.workers.backend_id import BackendId
 from tensorproof.compare.workers.fleet import Fleet
@@ -107,16 +107,22 @@ def recheck(
         # The one that was trusted comes first: of two that differ, the first is right.
         trusted = [discrepancy.other] if discrepancy.other is not None else [b for b in backends if b != discrepancy.culprit]
         found = _compared(asked.all([*sorted(trusted, key=_cost), discrepancy.culprit]), referee)
-    return next((entry for entry in found if entry.signature == discrepancy.signature), None)
+    return next((entry for entry in found if _same(entry, discrepancy)), None)
 
 
 def _compared(runs: dict[BackendId, NetworkRun], referee: Referee) -> list[Discrepancy]:
     return [*deaths(runs), *refusals(runs, referee), *results(runs, referee)]
 
 
+def _same(left: Discrepancy, right: Discrepancy) -> bool:
+    """The same signature; a smaller test may have a reference that the larger one did not have."""
+    plain = [(entry.oracle, entry.culprit, entry.symptom.removesuffix(DIFFERENCE)) for entry in (left, right)]
+    return plain[0] == plain[1]
+
+
 def _undecided(entry: Discrepancy) -> bool:
     """Whether one more opinion would help: it is two against two, or one refuses and it is not clear who is right."""
-    return entry.oracle == "exception" or entry.symptom.endswith(")")
+    return entry.oracle == "exception" or entry.symptom.endswith(DIFFERENCE)
 
 
 def _cost(backend: BackendId) -> tuple[int, BackendId]:

@@ -1,4 +1,4 @@
-"""The program of a pool's process: `python -m tensorproof.compare.fuzzing.pool_process SECONDS`. Tasks in, results out, a line each."""
+"""The program of a pool's process, `python -m tensorproof.compare.fuzzing.pool_process SECONDS`: tasks in, results out, as lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Referee`: what is known about the right result of a test, without asking a framework. Everything is worked out when first asked."""
+"""`Referee`: what is known about the right result of a test without asking a framework, worked out when it is first needed."""
 
 from __future__ import annotations
 

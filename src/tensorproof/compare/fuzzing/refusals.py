@@ -27,7 +27,7 @@ _INTERNAL_KINDS = {
 }
 _INTERNAL_WORDS = re.compile(r"\binternal\b|segmentation fault|segfault|core dumped|please report|this is a bug", re.IGNORECASE)
 #: What a framework says it does not have is a limit of it, and no defect.
-_UNSUPPORTED = re.compile(r"not (yet |currently )?(supported|implemented)|unsupported|NOT_IMPLEMENTED", re.IGNORECASE)
+_UNSUPPORTED = re.compile(r"not (yet |currently )?(supported|implemented)|unsupported (?!operand)|NOT_IMPLEMENTED", re.IGNORECASE)
 
 ACCEPTS_ILLEGAL = "accepts an illegal value that others refuse"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -140,7 +140,7 @@ def _block(page: Page, finding: CampaignFinding) -> None:
     page.field("test", f"number {finding.number}, {finding.explanation.test.dtype}; {count(finding.similar, 'similar test')}")
     if finding.returned is not None:
         page.field("known", one_line(f"{finding.returned}, and still there", 300))
-    page.field("replay", f"python {os.path.relpath(finding.script) if not os.path.isabs(finding.script) else finding.script}")
+    page.field("replay", f"python {shlex.quote(finding.script)}")
     page.blank()
 
 

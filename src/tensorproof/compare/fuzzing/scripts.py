@@ -43,10 +43,11 @@ def script_of(found: Explanation, versions: Mapping[str, str], title: str) -> st
     elif entry.other is not None and entry.oracle != "repeat":
         sides.append((entry.other, "eager"))
     listed = ", ".join(f"{package} {version}" for package, version in sorted(versions.items()))
+    codes = "Exit code 1: it shows; 0: it does not; 2: it could not be run."
     head = f"Found with {listed}, Python {sys.version_info.major}.{sys.version_info.minor}."
     body = keras_body(found, sides) if found.test.network.dialect == "keras" else onnx_body(found)
     parts = [
-        f'"""{_safe(title)}\n\n{_safe(entry.detail)}\n\n{head}\nExit code 1: it shows; 0: it does not; 2: it could not be run.\n"""\n',
+        f'"""{_safe(title)}\n\n{_safe(entry.detail)}\n\n{head}\n{codes}\n"""\n',
         _IMPORTS,
         f"#: Each side: its name, how it is run, its interpreter (empty: this one), its environment.\nSIDES = {_sides(sides)}\n",
         body,
@@ -156,7 +157,8 @@ def start_side(name, mode, python, environment):
             with open(path) as file:
                 return json.load(file)
         except (OSError, ValueError):
-            return {"dead": f"the process ended with code {done.returncode}", "output": done.stderr.decode(errors="replace")[-2000:]}
+            said = done.stderr.decode(errors="replace")[-2000:]
+            return {"dead": f"the process ended with code {done.returncode}", "output": said}
 
 
 def values(result):

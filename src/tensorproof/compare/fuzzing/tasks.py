@@ -1,4 +1,4 @@
-"""What a campaign asks of the processes that execute it: tasks and their results as plain JSON, so that any executor can carry them.
+"""What a campaign asks of the processes that execute it: tasks and results are plain JSON, so that any executor can carry them.
 
 `versions`  the versions of a backend, or why it cannot run
 `examine`   a test on all backends
@@ -17,11 +17,15 @@ from tensorproof.compare.fuzzing.discrepancy import Discrepancy, backend_of
 from tensorproof.compare.fuzzing.finding import Explanation, array_from_json
 from tensorproof.compare.fuzzing.localising import localise
 from tensorproof.compare.fuzzing.oracles import Examination, examination, recheck
+from tensorproof.compare.fuzzing.reducing import BUDGET
 from tensorproof.compare.fuzzing.scripts import script_of, verify_script
 from tensorproof.compare.spec import Json, TestSpec
 from tensorproof.compare.workers.backend_id import BackendId
 from tensorproof.compare.workers.fleet import Fleet
 from tensorproof.compare.workers.process import WorkerFailed
+
+#: Runs that may be spent on reducing a test that ends its process: each takes the import of a framework.
+_DEATHS = 8
 
 
 def perform(fleet: Fleet, task: Mapping[str, Json]) -> dict[str, Json]:
@@ -67,7 +71,7 @@ def explain(
     """Localise and reduce. If the reduced test does not show the same symptom after all, the test stays as it was."""
     trail: tuple[str, ...] = ()
     try:
-        found = localise(fleet, test, entry, backends, arrays=arrays)
+        found = localise(fleet, test, entry, backends, arrays=arrays, budget=_DEATHS if entry.oracle == "death" else BUDGET)
         trail = found.trail
         again = None if found.layer is None else recheck(fleet, found.test, entry, backends, found.arrays)
         if again is not None:
