@@ -1,4 +1,4 @@
-"""The program that trains a seed network: `python -m ... PATH`, with a JSON request on standard input and weights written to PATH."""
+"""The program that trains a seed network: `python -m MODULE PATH`, the request as JSON on standard input, weights written to PATH."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensorproof.compare.catalogue.digits import load_digits
 from tensorproof.compare.drawing import Array, generator
 from tensorproof.compare.spec import NetworkSpec
 
-_BATCH = 50
+_BATCH = 30
 _RATE = 3e-3
 
 
@@ -43,14 +43,25 @@ def train_network(network: NetworkSpec, epochs: int, seed: int) -> dict[str, Any
         _start(made[spec.name], spec.name, seed)
     model = keras.Model(symbolic[entry.name], symbolic[network.outputs[0]])
     digits = load_digits()
-    images = digits.images.reshape(-1, *entry.shape[1:])
+    images, labels = torch.from_numpy(digits.images.reshape(-1, *entry.shape[1:])), torch.from_numpy(digits.labels).long()
     steps = epochs * (len(images) // _BATCH)
-    # Falls to nothing along half a cosine: the last steps settle, so that the result hardly depends on the seed.
-    rate = keras.optimizers.schedules.CosineDecay(_RATE, steps)
-    model.compile(keras.optimizers.Adam(rate), "sparse_categorical_crossentropy", jit_compile=False)
-    model.fit(images, digits.labels, batch_size=_BATCH, epochs=epochs, verbose=0)
-    guesses = model.predict(digits.held_out_images.reshape(-1, *entry.shape[1:]), batch_size=99, verbose=0)
-    accuracy = float(np.mean(np.argmax(guesses, axis=1) == digits.held_out_labels))
+    optimiser = torch.optim.Adam([weight.value for weight in model.trainable_weights], _RATE)
+    # The rate falls to nothing along half a cosine: the last steps settle, so that the result hardly depends on the seed.
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    order = generator("training", seed)
+    for _ in range(epochs):
+        shuffled = torch.from_numpy(order.permutation(len(images)))
+        for start in range(0, len(images) - _BATCH + 1, _BATCH):
+            places = shuffled[start : start + _BATCH]
+            likely = model(images[places], training=True)
+            loss = torch.nn.functional.nll_loss(torch.log(likely + 1e-7), labels[places])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+    with torch.no_grad():
+        guesses = model(torch.from_numpy(digits.held_out_images.reshape(-1, *entry.shape[1:])), training=False)
+    accuracy = float(np.mean(guesses.numpy().argmax(axis=1) == digits.held_out_labels))
     found: dict[str, Any] = {"accuracy": np.float64(accuracy)}
     for name, layer in made.items():
         for index, weight in enumerate(layer.weights):

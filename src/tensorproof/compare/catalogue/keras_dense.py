@@ -15,7 +15,7 @@ from tensorproof.compare.catalogue.layer_kind import (
     require,
     unchanged,
 )
-from tensorproof.compare.catalogue.parameters import activation, choice, count, flag, is_count, is_list, listed, number
+from tensorproof.compare.catalogue.parameters import activation, choice, count, flag, is_count, is_list, listed, number, spread
 from tensorproof.compare.spec import Json
 
 _DROPPED = number(0.0, low=0.0, high=1.0, illegal=(-0.5, 1.5, "much"))
@@ -80,7 +80,7 @@ def heads(shapes: Shapes, arguments: Arguments) -> Shapes:
     require(query[0] == value[0] == key[0] and value[1] == key[1])
     wanted = arguments["output_shape"]
     require(wanted is None or is_count(wanted) or (is_list(wanted) and len(wanted) > 0 and all(is_count(part) for part in wanted)))
-    last = (query[2],) if wanted is None else tuple(wanted) if is_list(wanted) else (int(wanted),)
+    last = (query[2],) if wanted is None else spread(wanted, 1)
     return ((*query[:2], *last),)
 
 

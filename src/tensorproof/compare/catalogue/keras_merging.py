@@ -37,10 +37,11 @@ def pair(shapes: Shapes, arguments: Arguments) -> Shapes:
 def concatenated(shapes: Shapes, arguments: Arguments) -> Shapes:
     """All axes but one are the same."""
     require(len(shapes) >= 2 and len({len(shape) for shape in shapes}) == 1)
-    axis = axis_of(arguments["axis"], len(shapes[0]))
+    first = shapes[0]
+    axis = axis_of(arguments["axis"], len(first))
     require(axis > 0)
     require(len({shape[:axis] + shape[axis + 1 :] for shape in shapes}) == 1)
-    return ((*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :]),)
+    return ((*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :]),)
 
 
 def contracted(shapes: Shapes, arguments: Arguments) -> Shapes:

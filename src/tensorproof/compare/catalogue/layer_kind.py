@@ -15,6 +15,8 @@ Shapes: TypeAlias = tuple[Shape, ...]
 Arguments: TypeAlias = Mapping[str, Json]
 #: Shapes of the results from shapes of the inputs and all parameters; raises `Misfit`.
 ShapeRule: TypeAlias = Callable[[Shapes, Arguments], Shapes]
+#: The same for one input and one result.
+OneRule: TypeAlias = Callable[[Shape, Arguments], Shape]
 
 
 class Misfit(Exception):
@@ -121,7 +123,7 @@ def same(left: Json, right: Json) -> bool:
     return repr(left) == repr(right)
 
 
-def only(rule: Callable[[Shape, Arguments], Shape]) -> ShapeRule:
+def only(rule: OneRule) -> ShapeRule:
     """A shape rule for one input and one result."""
 
     def apply(shapes: Shapes, arguments: Arguments) -> Shapes:

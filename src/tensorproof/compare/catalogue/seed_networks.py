@@ -57,7 +57,7 @@ class _Drawing:
     def convolve(self, filters: int, size: int, source: str, *, strides: int = 1, active: bool = True) -> str:
         """Convolution, normalisation, and the positive part if `active`."""
         name = self.add("Conv2D", source, filters=filters, kernel_size=size, strides=strides, padding="same", use_bias=False)
-        name = self.add("BatchNormalization", name)
+        name = self.add("BatchNormalization", name, momentum=0.9)
         return self.add("ReLU", name) if active else name
 
     def network(self) -> NetworkSpec:
@@ -114,7 +114,7 @@ def _mobilenet() -> NetworkSpec:
     draw = _Drawing(8, 8, 1)
 
     def clipped(name: str) -> str:
-        return draw.add("ReLU", draw.add("BatchNormalization", name), max_value=6.0)
+        return draw.add("ReLU", draw.add("BatchNormalization", name, momentum=0.9), max_value=6.0)
 
     def pointwise(filters: int, source: str) -> str:
         return draw.add("Conv2D", source, filters=filters, kernel_size=1, use_bias=False)
@@ -133,7 +133,7 @@ def _mobilenet() -> NetworkSpec:
             strides = 1 if block else first
             wide = clipped(pointwise(factor * channels, here)) if factor > 1 else here
             deep = clipped(draw.add("DepthwiseConv2D", wide, kernel_size=3, strides=strides, padding="same", use_bias=False))
-            thin = draw.add("BatchNormalization", pointwise(width, deep))
+            thin = draw.add("BatchNormalization", pointwise(width, deep), momentum=0.9)
             here = draw.add("Add", thin, here) if strides == 1 and channels == width else thin
             channels = width
     draw.add("GlobalAveragePooling2D", clipped(pointwise(64, here)))
@@ -170,13 +170,13 @@ def _transformer() -> NetworkSpec:
 def seed_networks() -> Mapping[str, SeedNetwork]:
     """All seed networks by name."""
     listed = (
-        SeedNetwork("LeNet-5", _lenet(), 0.9, 8),
-        SeedNetwork("ResNet-20", _resnet(), 0.9, 6),
-        SeedNetwork("VGG-16", _vgg(), 0.9, 10),
-        SeedNetwork("MobileNet-V2", _mobilenet(), 0.9, 12),
-        SeedNetwork("SimpleRNN", _recurrent("SimpleRNN"), 0.8, 12),
-        SeedNetwork("LSTM", _recurrent("LSTM"), 0.8, 12),
-        SeedNetwork("GRU", _recurrent("GRU"), 0.8, 12),
-        SeedNetwork("Transformer", _transformer(), 0.8, 10),
+        SeedNetwork("LeNet-5", _lenet(), 0.9, 6),
+        SeedNetwork("ResNet-20", _resnet(), 0.9, 4),
+        SeedNetwork("VGG-16", _vgg(), 0.9, 6),
+        SeedNetwork("MobileNet-V2", _mobilenet(), 0.9, 6),
+        SeedNetwork("SimpleRNN", _recurrent("SimpleRNN"), 0.8, 6),
+        SeedNetwork("LSTM", _recurrent("LSTM"), 0.8, 6),
+        SeedNetwork("GRU", _recurrent("GRU"), 0.8, 5),
+        SeedNetwork("Transformer", _transformer(), 0.8, 5),
     )
     return MappingProxyType({entry.name: entry for entry in listed})

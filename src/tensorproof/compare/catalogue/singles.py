@@ -38,7 +38,8 @@ def single_network(
     inputs += [InputSpec(f"mask{index}", shape, "bool", "mask") for index, shape in enumerate(masks)]
     layer = LayerSpec("layer", kind.name, kind.given(parameters), tuple(entry.name for entry in inputs))
     results = kind.result_shapes(shapes, parameters)
-    count = 1 if results is None else len(results)
+    # In the ONNX dialect the name of a node stands for all its results.
+    count = len(results) if results is not None and kind.dialect == "keras" else 1
     return NetworkSpec(kind.dialect, tuple(inputs), (layer,), ("layer", *(f"layer:{index}" for index in range(1, count))))
 
 

@@ -17,6 +17,9 @@ from tensorproof.compare.catalogue import (
     keras_recurrent,
     keras_reshaping,
     keras_wrapping,
+    onnx_elementwise,
+    onnx_movement,
+    onnx_windows,
 )
 from tensorproof.compare.catalogue.layer_kind import LayerKind
 from tensorproof.compare.spec import Dialect
@@ -32,6 +35,9 @@ _FAMILIES = (
     keras_reshaping.KINDS,
     keras_wrapping.KINDS,
     keras_preprocessing.KINDS,
+    onnx_elementwise.KINDS,
+    onnx_windows.KINDS,
+    onnx_movement.KINDS,
 )
 
 
