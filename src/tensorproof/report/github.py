@@ -69,7 +69,9 @@ def _source_finding(finding: Finding, sources: SourceTree) -> str:
     location = finding.location or Location()
     properties = {"file": sources.model_file(location.file or "")}
     message = finding.message
-    if location.cell is None:
+    if location.line is None:
+        pass
+    elif location.cell is None:
         ends = {"endLine": location.end_line, "col": location.column, "endColumn": location.end_column}
         if location.end_line != location.line:
             # Columns hold for one line alone.
@@ -81,7 +83,10 @@ def _source_finding(finding: Finding, sources: SourceTree) -> str:
     parts = [message]
     parts += [f"{place(related.location)}: {related.message}" for related in finding.related]
     parts += [f"help: {edit.title}" for edit in finding.edits]
-    return command(level(finding), properties, "; ".join(parts))
+    if finding.witness is not None:
+        parts.append(f"replay with python {finding.witness.script}")
+    kind = level(finding)
+    return command("notice" if kind == "note" else kind, properties, "; ".join(parts))
 
 
 def _summary(report: Report, sources: SourceTree) -> str:

@@ -78,11 +78,10 @@ def _source_suites(parent: ElementTree.Element, report: Report, sources: SourceT
     suites: list[ElementTree.Element] = []
     for file, findings in found.items():
         suite = ElementTree.SubElement(parent, "testsuite", name=name(file))
-        for finding in findings:
-            _source_finding(suite, finding, file, sources)
+        failures = sum(_source_finding(suite, finding, file, sources) for finding in findings)
         if not findings:
             _case(suite, file, "no defect found")
-        _count(suite, failures=len(findings))
+        _count(suite, failures=failures)
         suites.append(suite)
     if report.errors:
         suite = ElementTree.SubElement(parent, "testsuite", name="not analysed")
@@ -96,7 +95,8 @@ def _source_suites(parent: ElementTree.Element, report: Report, sources: SourceT
     return suites
 
 
-def _source_finding(suite: ElementTree.Element, finding: Finding, file: str, sources: SourceTree) -> None:
+def _source_finding(suite: ElementTree.Element, finding: Finding, file: str, sources: SourceTree) -> bool:
+    """Add the test case of one finding; whether it is a failure."""
     location = finding.location or Location()
     case = _case(suite, file, f"{finding.rule.code} {finding.rule.name}: {place(location)}")
     case.set("file", one_line(sources.model_file(file)))
@@ -107,7 +107,13 @@ def _source_finding(suite: ElementTree.Element, finding: Finding, file: str, sou
     details += [one_line(location.text.strip())] if location.text else []
     details += [f"{place(related.location)}: {one_line(related.message)}" for related in finding.related]
     details += [f"help: {one_line(edit.title)}" for edit in finding.edits]
-    ElementTree.SubElement(case, "failure", message=message, type=str(finding.verdict)).text = without_commands("\n".join(details))
+    details += [f"replay: python {one_line(finding.witness.script)}"] if finding.witness is not None else []
+    text = without_commands("\n".join(details))
+    if finding.rule.severity == "note":
+        ElementTree.SubElement(case, "system-out").text = text
+        return False
+    ElementTree.SubElement(case, "failure", message=message, type=str(finding.verdict)).text = text
+    return True
 
 
 def _finding(suite: ElementTree.Element, finding: Finding, report: Report, sources: SourceTree) -> bool:

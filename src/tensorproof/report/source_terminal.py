@@ -28,9 +28,11 @@ def render(report: Report, *, width: int, colour: bool = False) -> str:
 def totals(report: Report) -> str:
     """`2 errors, 1 warning in 3 files`, and what was left out."""
     errors = sum(level(finding) == "error" for finding in report.findings)
-    warnings = len(report.findings) - errors
+    notes = sum(level(finding) == "note" for finding in report.findings)
+    warnings = len(report.findings) - errors - notes
     files = count(len(report.files or ()), "file")
-    text = f"{count(errors, 'error')}, {count(warnings, 'warning')} in {files}"
+    told = f", {count(notes, 'note')}" if notes else ""
+    text = f"{count(errors, 'error')}, {count(warnings, 'warning')}{told} in {files}"
     if report.errors:
         text += f"; {count(len(report.errors), 'file')} not analysed"
     if report.suppressed:
@@ -39,7 +41,9 @@ def totals(report: Report) -> str:
 
 
 def level(finding: Finding) -> str:
-    """`error` for what is sure to fail, `warning` for the rest."""
+    """`note` for what changes no exit code, `error` for what is sure to fail, `warning` for the rest."""
+    if finding.rule.severity == "note":
+        return "note"
     return "error" if finding.is_sure else "warning"
 
 

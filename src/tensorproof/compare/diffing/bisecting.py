@@ -160,7 +160,7 @@ def localise(probe: Probe, alignment: Alignment, output: Pair, least: Opinion) -
 def localise_defect(probe: Probe, alignment: Alignment, output: Pair) -> tuple[Divergence, bool]:
     """The operator at fault, and whether there is one: False if all that differs is rounding that grew.
 
-    Rounding is taken out where it first shows, up to `ROUNDS` times; where no operator is at fault, the first divergence is returned.
+    Rounding is taken out where it first shows, up to `ROUNDS` times. Where no operator is at fault, the first divergence stands.
     NaN or infinity in one model only is a defect even where rounding decides about it.
     """
     first: Divergence | None = None

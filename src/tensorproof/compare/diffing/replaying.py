@@ -112,8 +112,11 @@ def run_onnx(side):
         options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, levels[side["toggles"].get("optimisation", "all")])
         options.intra_op_num_threads = 1
         options.log_severity_level = 4
-        model = side["model"] if side["toggles"].get("rounding") == "off" else rounded(side["model"])
-        return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, feeds(side))
+        model, kept = side["model"], None
+        if side["toggles"].get("rounding") != "off":
+            model, kept = rounded(model), ["EliminateIdentity"]
+        session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"], disabled_optimizers=kept)
+        return session.run(None, feeds(side))
     if side["backend"] == "openvino":
         import openvino
 
