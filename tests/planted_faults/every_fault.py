@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.planted_faults.planting import Fault, is_worker
 
-#: Modules that are no single fault.
-_OTHERS = {"__init__", "planting", "every_fault", "networks", "noise"}
+#: Modules that are no fault of one layer.
+_OTHERS = {"__init__", "planting", "every_fault", "networks", "noise", "ignored_mask", "single_thread"}
 NAMES = tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in _OTHERS))
 
 
