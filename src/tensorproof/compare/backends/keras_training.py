@@ -1,4 +1,4 @@
-"""The program that trains a seed network: `python -m MODULE PATH`, the request as JSON on standard input, weights written to PATH."""
+"""The program that trains a seed network: `python -m MODULE PATH`, the request on standard input, weights written to PATH."""
 
 from __future__ import annotations
 

@@ -39,6 +39,7 @@ class InputRule:
 
 
 FLOATING = InputRule()
+FLOATING_TYPES = ("float32", "float16", "bfloat16", "float64")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +57,8 @@ class LayerKind:
     palette: tuple[Shapes, ...]
     parameters: Mapping[str, Parameter] = field(default_factory=dict[str, Parameter])
     inputs: tuple[InputRule, ...] = (FLOATING,)
+    #: Number types that floating inputs and weights may have.
+    dtypes: tuple[str, ...] = FLOATING_TYPES
     #: Input shapes that are used with masks, and the masks' shapes.
     masked: tuple[tuple[Shapes, Shapes], ...] = ()
     #: One of the 25 layers that AUDEE mutates.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tensorproof.compare.catalogue.layer_kind import Arguments, LayerKind, Misfit, Shape, Shapes, alone, only, require, unchanged
 from tensorproof.compare.catalogue.parameters import Parameter, choice, is_list, is_number, listed, number
 from tensorproof.compare.spec import Json
@@ -100,7 +102,8 @@ KINDS = (
     _unary("LeakyRelu", alpha=_real(0.01, 0.5, 1.5)),
     _unary("Elu", alpha=_real(1.0, 0.5, 2.0)),
     _unary("Selu", alpha=_real(1.67326319217681884765625, 1.0), gamma=_real(1.05070102214813232421875, 2.0)),
-    _unary("Celu", alpha=_real(1.0, 0.5, 2.0)),
+    # The standard knows it for float32 only.
+    replace(_unary("Celu", alpha=_real(1.0, 0.5, 2.0)), dtypes=("float32",)),
     _unary("HardSigmoid", alpha=_real(0.2, 0.5), beta=_real(0.5, 0.0)),
     _unary("ThresholdedRelu", alpha=_real(1.0, 0.0, 2.0)),
     _unary("Shrink", bias=_real(0.0, 0.5), lambd=_real(0.5, 1.0)),

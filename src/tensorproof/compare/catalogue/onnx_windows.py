@@ -177,7 +177,7 @@ _POOL: dict[str, Parameter] = {
 
 
 def _channels(*names: str) -> dict[str, Parameter]:
-    return {f"@{place}": _weight([4], [6], [3], [2], name=name) for place, name in enumerate(names, 1)}
+    return {f"@{place}": _weight([4], [6], name=name) for place, name in enumerate(names, 1)}
 
 
 def _flagged(*legal: int) -> Parameter:
@@ -185,7 +185,7 @@ def _flagged(*legal: int) -> Parameter:
 
 
 def _recurrent(name: str, gates: int, states: int, more: dict[str, Parameter]) -> LayerKind:
-    hidden = (3, 4)
+    hidden = (3,)
     ways = (1, 2)
     w = [[d, gates * h, 4] for h in hidden for d in ways]
     r = [[d, gates * h, h] for h in hidden for d in ways]

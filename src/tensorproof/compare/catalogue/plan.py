@@ -109,6 +109,7 @@ class Plan(Sequence[TestSpec]):
             values = self._nth(_VALUES, occurrence, "values", *key)
             scale = 1.0 if values == "edges" else self._nth(_SCALES, occurrence, "scale", *key)
         network = self._network(slot, occurrence, random, values)
+        dtype = dtype if all(dtype in kinds(slot.dialect)[layer.kind].dtypes for layer in network.layers) else "float32"
         if phase == "gradient" and not any(entry.dtype.startswith("float") for entry in network.inputs):
             phase = "inference"
         return TestSpec(network, int(random.integers(2**31)), dtype, phase, scale)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 
@@ -44,4 +45,14 @@ _FAMILIES = (
 @cache
 def kinds(dialect: Dialect) -> Mapping[str, LayerKind]:
     """Kinds by name."""
-    return MappingProxyType({kind.name: kind for family in _FAMILIES for kind in family if kind.dialect == dialect})
+    found = {kind.name: kind for family in _FAMILIES for kind in family if kind.dialect == dialect}
+    return MappingProxyType({name: _without_null(kind) if dialect == "onnx" else kind for name, kind in found.items()})
+
+
+def _without_null(kind: LayerKind) -> LayerKind:
+    """An attribute of ONNX that is null is left out, which is legal."""
+    parameters = {
+        name: replace(parameter, illegal=tuple(value for value in parameter.illegal if value is not None))
+        for name, parameter in kind.parameters.items()
+    }
+    return replace(kind, parameters=parameters)
