@@ -379,6 +379,60 @@ def shapes(context: typer.Context) -> None:
 
 
 @app.command()
+def fuzz(
+    backends: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--backend",
+            metavar="NAME",
+            help="keras:torch, onnxruntime?optimisation=off, ... Repeatable, or with commas.",
+            show_default="all that are installed",
+        ),
+    ] = None,
+    layers: Annotated[
+        list[str] | None,
+        typer.Option("--layer", metavar="KIND", help="Only these layers or operators. Repeatable, or with commas."),
+    ] = None,
+    dtypes: Annotated[list[str] | None, typer.Option("--dtype", metavar="TYPE", help="Only float32, ... Repeatable.")] = None,
+    phases: Annotated[
+        list[str] | None, typer.Option("--phase", metavar="PHASE", help="Only inference, training or gradient. Repeatable.")
+    ] = None,
+    tests: Annotated[int | None, typer.Option(metavar="N", help="How many tests.", show_default="200, or as many as fit")] = None,
+    budget: Annotated[str | None, typer.Option(metavar="TIME", help="Begin no test after this time: 90s, 10m, 1h.")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same tests.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the campaign in the folder.")] = False,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the journal and the scripts go.")] = Path("tensorproof-fuzz"),
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="Tests at a time.", show_default="one per core, at most 8")] = None,
+    engine: Annotated[str, typer.Option(help="pool (this machine) or ray (a cluster).")] = "pool",
+    known_issues: Annotated[Path | None, typer.Option(metavar="FILE", help="TOML: findings that are counted, not shown.")] = None,
+    time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long one run of a test may take.")] = 60.0,
+    format: ReportFormat = "terminal",
+    output: OutputFile = None,
+) -> None:
+    """Run generated networks on several frameworks, and report where these crash, refuse or disagree, each with a script."""
+    from tensorproof.cli.fuzz import FuzzOptions, run_fuzz
+
+    options = FuzzOptions(
+        backends=_split(backends),
+        layers=_split(layers),
+        dtypes=_split(dtypes),
+        phases=_split(phases),
+        tests=tests,
+        budget=budget,
+        seed=seed,
+        resume=resume,
+        out=out,
+        jobs=jobs,
+        engine=engine,
+        known_issues=known_issues,
+        time_limit=time_limit,
+        format=format,
+        output=output,
+    )
+    raise typer.Exit(run_fuzz(options))
+
+
+@app.command()
 def explain(
     code: Annotated[str, typer.Argument(help="A rule's code or name; `all` lists them.", show_default=False)],
 ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from tensorproof.cli.output import complain, put_out, write_out
 from tensorproof.errors import ConfigurationError
@@ -18,6 +18,7 @@ from tensorproof.report import FORMATS
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from tensorproof.compare.catalogue import Coverage, PlanOptions
     from tensorproof.compare.fuzzing.campaign import CampaignResult, Progress
     from tensorproof.compare.workers.backend_id import BackendId
 
@@ -41,6 +42,8 @@ class FuzzOptions:
 
     backends: tuple[str, ...] = ()
     layers: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()
     tests: int | None = None
     budget: str | None = None
     seed: int = 0
@@ -65,6 +68,8 @@ def run_fuzz(options: FuzzOptions) -> int:
     if options.engine not in ("pool", "ray"):
         raise ConfigurationError(f"--engine {options.engine!r}: write pool or ray")
     budget = None if options.budget is None else parse_duration(options.budget)
+    if options.tests is not None and options.tests < 1:
+        raise ConfigurationError(f"--tests {options.tests}: at least 1")
     backends = _backends(options.backends)
     plan = Plan(options.seed, _plan_options(options, backends))
     settings: dict[str, Any] = {} if options.jobs is None else {"jobs": max(1, options.jobs)}
@@ -106,11 +111,32 @@ def _backends(names: Sequence[str]) -> tuple[BackendId, ...]:
     return tuple(dict.fromkeys(backend_of(name) for name in names or DEFAULT_BACKENDS))
 
 
-def _plan_options(options: FuzzOptions, backends: Sequence[BackendId]) -> Any:
-    raise NotImplementedError
+def _plan_options(options: FuzzOptions, backends: Sequence[BackendId]) -> PlanOptions:
+    from tensorproof.compare.catalogue import PlanOptions, kinds
+    from tensorproof.compare.spec import Dialect, Phase
+
+    keras = any(backend.name.startswith("keras:") for backend in backends)
+    onnx = any(not backend.name.startswith("keras:") for backend in backends)
+    dialects = cast("tuple[Dialect, ...]", tuple(name for name, wanted in (("keras", keras), ("onnx", onnx)) if wanted))
+    known = {name for dialect in dialects for name in kinds(dialect)}
+    unknown = [name for name in options.layers if name not in known]
+    if unknown:
+        raise ConfigurationError(f"--layer {', '.join(unknown)}: not in the catalogue; there are {', '.join(sorted(known))}")
+    wrong = [phase for phase in options.phases if phase not in get_args(Phase)]
+    if wrong:
+        raise ConfigurationError(f"--phase {', '.join(wrong)}: write {', '.join(get_args(Phase))}")
+    chosen = frozenset(options.layers) or None
+    return PlanOptions(
+        dialects=dialects,
+        kinds=chosen,
+        dtypes=options.dtypes or None,
+        phases=cast("tuple[Phase, ...]", options.phases) or None,
+        networks=0.0 if chosen else PlanOptions.networks,
+        mutations=0.0 if chosen else PlanOptions.mutations,
+    )
 
 
-def _put_out(result: CampaignResult, coverage: Any, options: FuzzOptions) -> None:
+def _put_out(result: CampaignResult, coverage: Coverage, options: FuzzOptions) -> None:
     from tensorproof.compare.fuzzing.reporting import to_json, to_report, to_text
 
     if options.format == "json":
@@ -118,7 +144,7 @@ def _put_out(result: CampaignResult, coverage: Any, options: FuzzOptions) -> Non
     elif options.format == "terminal":
         seen = options.output is None and sys.stdout.isatty()
         width = min(os.get_terminal_size().columns, 120) if seen else 100
-        text = to_text(result, coverage.lines(), width=width, colour=seen and "NO_COLOR" not in os.environ)
+        text = to_text(result, coverage.to_text().splitlines(), width=width, colour=seen and "NO_COLOR" not in os.environ)
         write_out(text, options.output)
     else:
         put_out([to_report(result)], options.format, options.output, Path.cwd())
@@ -130,4 +156,4 @@ def _progress() -> Generator[Progress | None]:
     from tensorproof.cli.progress import shown_campaign
 
     with shown_campaign("fuzz") as show:
-        yield cast("Progress | None", show)
+        yield show

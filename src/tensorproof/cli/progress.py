@@ -46,6 +46,22 @@ def shown_plan(name: str) -> Generator[Callable[[str, int], None] | None]:
 
 
 @contextmanager
+def shown_campaign(name: str) -> Generator[Callable[[int, int, int], None] | None]:
+    """A callback of `(tests done, distinct findings, tasks under way)`."""
+    started = time.monotonic()
+    with _line(name) as show:
+        if show is None:
+            yield None
+            return
+
+        def told(done: int, found: int, busy: int) -> None:
+            speed = done / max(time.monotonic() - started, 1e-3)
+            show(f"{done} tests, {speed:.1f} per second, {found} distinct findings, {busy} tasks under way")
+
+        yield told
+
+
+@contextmanager
 def _line(name: str) -> Generator[Callable[[str], None] | None]:
     """Writes a line over the last one; None where nobody looks."""
     if not sys.stderr.isatty():

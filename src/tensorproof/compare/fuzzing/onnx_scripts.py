@@ -16,10 +16,10 @@ def onnx_body(found: Explanation) -> str:
 
     from tensorproof.compare.backends.onnx_networks import onnx_model
 
-    model = onnx_model(found.test)
+    model = onnx_model(found.test, found.arrays)
     graph = model.graph
     drawn = {**draw_inputs(found.test), **found.arrays}
-    constants = {tensor.name: found.arrays.get(tensor.name, numpy_helper.to_array(tensor)) for tensor in graph.initializer}
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     inputs = "".join(f"    {entry.name!r}: {array_source(drawn[entry.name])},\n" for entry in graph.input)
     weights = "".join(f"    {name!r}: {array_source(array)},\n" for name, array in constants.items())
     nodes = "".join(f"            {_node(node)},\n" for node in graph.node)
@@ -56,6 +56,8 @@ def _attribute(value: Any) -> str:
 
 
 def _value(entry: Any) -> str:
+    if not entry.type.HasField("tensor_type"):
+        return f"helper.make_empty_tensor_value_info({entry.name!r})"
     tensor = entry.type.tensor_type
     shape = [part.dim_value if part.HasField("dim_value") else part.dim_param or None for part in tensor.shape.dim]
     known = json.dumps(shape).replace("null", "None") if tensor.HasField("shape") else "None"

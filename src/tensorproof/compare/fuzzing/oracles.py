@@ -71,7 +71,7 @@ def examination(
     asked = _Asked(fleet, test, arrays)
     referee = Referee(test, arrays)
     everything = effort == "full"
-    ordered = sorted(backends, key=_cost)
+    ordered = sorted((backend for backend in backends if speaks(backend, test)), key=_cost)
     early = [backend for backend in ordered if backend.name not in _LATE]
     late = [backend for backend in ordered if backend.name in _LATE]
     runs = asked.all(early)
@@ -105,9 +105,18 @@ def recheck(
                 found.extend(asked.again(discrepancy.oracle, backend, run, referee))
     else:
         # The one that was trusted comes first: of two that differ, the first is right.
-        trusted = [discrepancy.other] if discrepancy.other is not None else [b for b in backends if b != discrepancy.culprit]
+        trusted = (
+            [discrepancy.other]
+            if discrepancy.other is not None
+            else [backend for backend in backends if backend != discrepancy.culprit and speaks(backend, test)]
+        )
         found = _compared(asked.all([*sorted(trusted, key=_cost), discrepancy.culprit]), referee)
     return next((entry for entry in found if _same(entry, discrepancy)), None)
+
+
+def speaks(backend: BackendId, test: TestSpec) -> bool:
+    """Whether a backend is for networks of the test's dialect at all."""
+    return backend.name.startswith("keras:") == (test.network.dialect == "keras")
 
 
 def _compared(runs: dict[BackendId, NetworkRun], referee: Referee) -> list[Discrepancy]:

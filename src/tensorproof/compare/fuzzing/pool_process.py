@@ -1,4 +1,4 @@
-"""The program of a pool's process, `python -m tensorproof.compare.fuzzing.pool_process SECONDS`: tasks in, results out, as lines."""
+"""A pool's process, `python -m tensorproof.compare.fuzzing.pool_process SECONDS`: lines of tasks in, of results out."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tensorproof.compare.workers.fleet import Fleet
 from tensorproof.compare.workers.process import WorkerFailed
 
 #: Runs that may be spent on reducing a test that ends its process: each takes the import of a framework.
-_DEATHS = 8
+_DEATHS = 4
 
 
 def perform(fleet: Fleet, task: Mapping[str, Json]) -> dict[str, Json]:
