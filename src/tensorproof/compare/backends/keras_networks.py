@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
+
 from tensorproof.compare.backends import keras_running
 from tensorproof.compare.backends.backend import Failure, Mode, ModelFacts, NetworkRun, Unavailable, announce
 from tensorproof.compare.backends.keras_layers import call_layer, make_layer, set_weights, skip_random_initialisers
@@ -157,6 +159,8 @@ class KerasBackend:
     def run_network(self, test: TestSpec, arrays: Arrays, keep: Sequence[str] | None, mode: Mode) -> NetworkRun:
         if test.network.dialect != "keras":
             raise Unavailable(f"{self.backend} runs networks of Keras layers, not of {test.network.dialect} operators")
+        if self.name == "openvino" and test.dtype == "float64":
+            raise Unavailable("OpenVINO's processor plug-in computes float64 in float32")
         compute = keras_running.runner(self.name, test.phase, mode, self.backend.toggle("compile"), self.backend.toggle("xla"))
         try:
             network = self._network(test)
@@ -190,13 +194,26 @@ class KerasBackend:
             self._networks.clear()
             keras.backend.clear_session()
         if test.phase == "training":
-            random.seed(test.seed)  # What Keras draws the seeds of its layers from; its own function would import TensorFlow too.
+            self._seed(test.seed % 2**32)
         network = KerasNetwork(test)
         if network.is_reusable and test.phase != "training":
             self._networks[key] = network
             if len(self._networks) > _KEPT:
                 self._networks.popitem(last=False)
         return network
+
+    def _seed(self, seed: int) -> None:
+        """What `keras.utils.set_random_seed` does, which would import TensorFlow on every backend."""
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        if self.name == "torch":
+            import torch
+
+            torch.manual_seed(seed)
+        if self.name == "tensorflow":
+            import tensorflow as tf
+
+            tf.random.set_seed(seed)
 
     def open_model(self, path: str, options: Mapping[str, Any]) -> ModelFacts:
         from tensorproof.compare.backends import keras_files

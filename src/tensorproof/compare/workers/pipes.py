@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import subprocess
 import time
@@ -16,6 +17,9 @@ from tensorproof.compare.workers import protocol
 _CHUNK = 1 << 20
 #: Lines of the standard error stream that are kept.
 _LINES = 40
+#: Information and warnings of TensorFlow and Python; the level, time and thread before an error.
+_CHATTER = re.compile(r"[IW]\d{4} |WARNING|INFO|.*\bWarning:")
+_STAMP = re.compile(r"^[EF]\d{4} [\d:.]+ +\d+ ")
 
 
 class TooLate(Exception):
@@ -73,9 +77,8 @@ class Pipes:
         """The last thing that the process complained about, after it ended."""
         while self._listen():
             pass
-        return next(
-            (line for line in reversed([*self._lines, self._unfinished.decode(errors="replace")]) if line.strip()), ""
-        ).strip()
+        lines = [*self._lines, self._unfinished.decode(errors="replace")]
+        return next((_STAMP.sub("", line).strip() for line in reversed(lines) if line.strip() and not _CHATTER.match(line)), "")
 
     def _listen(self) -> bool:
         """Read what is there of standard error; False at its end, or when there is nothing."""

@@ -185,7 +185,7 @@ def _environment(backend: BackendId) -> dict[str, str]:
         environment["TF_ENABLE_ONEDNN_OPTS"] = "0" if backend.toggle("onednn") == "off" else "1"
     # Virtual machines offer matrix instructions (AMX) that then end the process with SIGILL.
     if backend.toggle("amx") != "on":
-        environment.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+        environment.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
     folder = default_folder()
     if folder is not None:
         environment.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / "jax"))
