@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from tensorproof.compare.judging import DEFAULT_UNITS
+from tensorproof.compare.judging import DEFAULT_UNITS, precision_of
 from tensorproof.compare.reference.activation_functions import is_exact
 from tensorproof.compare.reference.layer_table import (
     Accuracy,
@@ -21,15 +21,28 @@ from tensorproof.compare.reference.layer_table import (
 from tensorproof.compare.reference.running import walk
 from tensorproof.compare.spec import TestSpec
 
-#: Units of a class, and how many more for every square root of the number of terms of a sum.
+#: Units of a class, and how many more for every square root of the number of terms of a sum: rounding errors of a sum in any order
+#: grow like a random walk. Measured on keras:torch and keras:tensorflow over the cases of the tests and sums of up to 2,048 terms,
+#: the largest is given behind each; the margin is for other orders and for convolutions by transforms (Winograd, FFT).
 _FIGURES: Mapping[Accuracy, tuple[float, float]] = {
-    Accuracy.EXACT: (0.0, 0.0),
-    Accuracy.ROUNDED: (4.0, 0.0),
-    Accuracy.FUNCTION: (16.0, 0.0),
-    Accuracy.SUM: (8.0, 2.0),
-    Accuracy.NORMALISED: (32.0, 4.0),
-    Accuracy.RECURRENT: (32.0, 4.0),
+    Accuracy.EXACT: (0.0, 0.0),  # 0
+    Accuracy.ROUNDED: (4.0, 0.0),  # 0.9
+    Accuracy.FUNCTION: (16.0, 0.0),  # 2.4
+    Accuracy.SUM: (8.0, 2.0),  # 4.0 of 9 terms, 8.4 of 576 terms; 12.4 where weights of an interpolation are computed too
+    Accuracy.NORMALISED: (32.0, 4.0),  # 5.4
+    Accuracy.RECURRENT: (32.0, 4.0),  # 18.4: tanh as a gate lets errors grow from step to step
 }
+#: float16 and bfloat16, which are summed up in float32 inside and rounded once for every operation.
+_HALF_FIGURES: Mapping[Accuracy, tuple[float, float]] = {
+    Accuracy.EXACT: (0.0, 0.0),  # 0
+    Accuracy.ROUNDED: (3.0, 0.0),  # 1.0
+    Accuracy.FUNCTION: (6.0, 0.0),  # 2.0
+    Accuracy.SUM: (4.0, 0.25),  # 2.3
+    Accuracy.NORMALISED: (8.0, 0.25),  # 3.3
+    Accuracy.RECURRENT: (24.0, 0.5),  # 16.4: the same gate
+}
+#: Formats whose distance from 1 to the next number is larger are half precision, or less.
+_HALF_PRECISION = 1e-4
 
 
 def accuracy_of(kind: str, parameters: Mapping[str, Any]) -> Accuracy:
@@ -54,17 +67,19 @@ _KNOWN_LIMIT = 32
 def units_of(test: TestSpec, layer_name: str) -> float:
     """What a layer may be off by when its inputs are exact; 0 if it only moves or selects data."""
     layer = test.network.layer(layer_name)
+    figures = _HALF_FIGURES if precision_of(test.dtype)[0] > _HALF_PRECISION else _FIGURES
     if test.network.dialect == "onnx":
-        from tensorproof.compare.reference.onnx_operators import operator_units
+        from tensorproof.compare.reference.onnx_operators import operator_accuracy, operator_terms
 
-        return operator_units(test, layer)
+        base, growth = figures[operator_accuracy(layer)]
+        return base + growth * math.sqrt(operator_terms(test, layer, _USUAL_TERMS))
     try:
         accuracy = accuracy_of(layer.kind, layer.parameters)
-        base, growth = _FIGURES[accuracy]
+        base, growth = figures[accuracy]
         if growth:
             base += growth * math.sqrt(_terms(layer.kind, layer.parameters, _shapes(test).get(layer_name)))
         if accuracy is not Accuracy.FUNCTION and not is_exact(layer.parameters.get("activation")):
-            base += _FIGURES[Accuracy.FUNCTION][0]
+            base += figures[Accuracy.FUNCTION][0]
         return base
     except NoReference:
         return DEFAULT_UNITS

@@ -23,6 +23,9 @@ REQUIRED: Any = object()
 _HAS_NO_EFFECT = frozenset({"name", "dtype", "trainable", "autocast", "seed", "unroll", "use_cudnn", "unit_forget_bias"})
 _SUFFIXES_WITHOUT_EFFECT = ("_initializer", "_regularizer", "_constraint")
 
+#: Kinds that draw random numbers and are not in the table: Keras' augmentation of images, ONNX' `Bernoulli` and `Multinomial`.
+_RANDOM_WITHOUT_REFERENCE = frozenset({"AugMix", "CutMix", "MixUp", "RandAugment", "Bernoulli", "Multinomial"})
+
 
 class NoReference(Exception):
     """There is no reference for a layer as it is used here; `reason` says what stands against it."""
@@ -235,7 +238,7 @@ def compute(
 
 def is_random(kind: str, parameters: Mapping[str, Any] | None = None) -> bool:
     """Whether a layer draws random numbers in training, so that values cannot be compared; by its parameters too, if given."""
-    if kind.startswith("Random") or kind in {"AugMix", "CutMix", "MixUp", "RandAugment"}:
+    if kind.startswith("Random") or kind in _RANDOM_WITHOUT_REFERENCE:
         return True
     if kind in _TABLE and _TABLE[kind].is_random:
         given = parameters or {}

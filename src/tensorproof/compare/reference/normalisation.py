@@ -146,7 +146,8 @@ def _spectral_weights(shapes: list[Shape], parameters: Parameters) -> list[Weigh
     inner = weights_of(kind, shapes, given)
     if not inner or inner[0].name not in ("kernel", "embeddings"):
         raise NoReference(parameters.kind, f"{kind} has no kernel")
-    return [Weight("vector_u", (1, inner[0].shape[-1])), *inner]
+    # The kernel is the wrapper's own weight too, and comes before what the wrapper adds.
+    return [inner[0], Weight("vector_u", (1, inner[0].shape[-1])), *inner[1:]]
 
 
 @layer(
@@ -158,7 +159,7 @@ def _spectral_weights(shapes: list[Shape], parameters: Parameters) -> list[Weigh
 def spectral_normalization(call: Call) -> Outcome:
     """The inner layer; in training its kernel is divided by its largest singular value, found by power iteration."""
     kind, given = nested_layer(call.kind, call.parameters["layer"])
-    left, kernel, *others = call.weights
+    kernel, left, *others = call.weights
     if call.is_training and kernel.any():
         matrix = kernel.reshape(-1, kernel.shape[-1])
         right = left

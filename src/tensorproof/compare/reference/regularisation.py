@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from tensorproof.compare.drawing import Array
 from tensorproof.compare.reference.layer_table import REQUIRED, Accuracy, Call, Outcome, layer
 
+_RATE = {"rate": REQUIRED}
+_random = partial(layer, accuracy=Accuracy.EXACT, masking="keep", is_random=True)
 
-@layer(
-    "Dropout",
-    "AlphaDropout",
-    accuracy=Accuracy.EXACT,
-    is_random=True,
-    parameters={"rate": REQUIRED, "noise_shape": None},
-    masking="keep",
-)
-@layer(
-    "GaussianDropout", "SpatialDropout1D", accuracy=Accuracy.EXACT, is_random=True, parameters={"rate": REQUIRED}, masking="keep"
-)
-@layer(
-    "SpatialDropout2D",
-    "SpatialDropout3D",
-    accuracy=Accuracy.EXACT,
-    is_random=True,
-    parameters={"rate": REQUIRED, "data_format": None},
-    masking="keep",
-)
-@layer("GaussianNoise", accuracy=Accuracy.EXACT, is_random=True, parameters={"stddev": REQUIRED}, masking="keep")
+
+@_random("Dropout", "AlphaDropout", parameters={**_RATE, "noise_shape": None})
+@_random("GaussianDropout", "SpatialDropout1D", parameters=_RATE)
+@_random("SpatialDropout2D", "SpatialDropout3D", parameters={**_RATE, "data_format": None})
+@_random("GaussianNoise", parameters={"stddev": REQUIRED})
 @layer("ActivityRegularization", accuracy=Accuracy.EXACT, parameters={"l1": 0.0, "l2": 0.0}, masking="keep")
 @layer("Identity", accuracy=Accuracy.EXACT, masking="keep")
 def unchanged(call: Call) -> Outcome:

@@ -24,6 +24,7 @@ from tensorproof.compare.reference.layer_table import (
 )
 
 _RECURRENT = frozenset({"SimpleRNN", "LSTM", "GRU", "RNN"})
+_READS_MASKS = _RECURRENT | {"Softmax", "BatchNormalization", "TimeDistributed", "Bidirectional", "GlobalAveragePooling1D"}
 
 
 def _directions(parameters: Parameters) -> list[tuple[str, Mapping[str, Any]]]:
@@ -102,10 +103,8 @@ def _step_weights(shapes: list[Shape], parameters: Parameters) -> list[Weight]:
 def time_distributed(call: Call) -> Outcome:
     """The layer on every step of axis 1."""
     kind, given = nested_layer(call.kind, call.parameters["layer"])
-    if call.only.shape[1] == 0 or (
-        call.mask is not None and kind in {"Softmax", "BatchNormalization", "TimeDistributed"} | _RECURRENT
-    ):
-        raise NoReference(call.kind, "no steps, or a mask inside")
+    if call.only.shape[1] == 0 or (call.mask is not None and kind in _READS_MASKS):
+        raise NoReference(call.kind, "no steps, or a mask that the inner layer reads")
     steps: list[Array] = []
     for time in range(call.only.shape[1]):
         results, _ = compute(kind, [call.only[:, time]], given, call.weights, is_training=call.is_training)
