@@ -11,7 +11,17 @@ import importlib
 
 TABLES = ("speed", "memory", "scale", "float16", "abstractions", "watch", "torch_models", "shapes")
 #: Tables that take longer, and are made when they are named.
-LONG_TABLES = ("unit_tests", "system_tests", "repairs", "fixes", "developers", "plans", "program_repairs", "installed_sources")
+LONG_TABLES = (
+    "unit_tests",
+    "system_tests",
+    "repairs",
+    "fixes",
+    "developers",
+    "plans",
+    "program_repairs",
+    "installed_sources",
+    "localisation",
+)
 
 
 def main(names: list[str]) -> int:

@@ -31,8 +31,9 @@ class Localisation:
     """Where a discrepancy comes from.
 
     `layer` names a layer of the original test (None: it did not show again); `parameters` must differ from their defaults for it to
-    show; `test` is the reduced test, which draws its arrays from its seed unless `arrays` has some. `is_alone` says that the layer
-    shows it by itself; otherwise it takes the layers of `test` together.
+    show. `test` is the reduced test, which draws its arrays from its seed unless `arrays` has some; `discrepancy` is what it shows:
+    another one than at first, where that was a consequence. `is_alone` says that the layer shows it by itself; otherwise it takes
+    the layers of `test` together.
     """
 
     layer: str | None
@@ -47,6 +48,7 @@ class Localisation:
     trail: tuple[str, ...] = ()
     #: Switches of the backend with which it does not show: `onednn=off`.
     healed_by: tuple[str, ...] = ()
+    discrepancy: Discrepancy | None = None
 
 
 @dataclass(frozen=True)
@@ -271,6 +273,7 @@ def _explain(
         observer.evaluations,
         tuple(trail),
         healed,
+        observer.find(reduction.test, reduction.arrays, place.symptom),
     )
 
 

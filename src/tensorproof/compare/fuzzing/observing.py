@@ -50,8 +50,14 @@ class Observer:
             place = WHOLE if entry.oracle in ("death", "exception") else entry.layer or GRADIENT
             if place == WHOLE:
                 self.named = entry.layer
-            found.setdefault(place, f"{entry.oracle}: {entry.symptom.removesuffix(DIFFERENCE)}")
+            found.setdefault(place, words_of(entry))
         return found
+
+    def find(self, test: TestSpec, arrays: Arrays | None, symptom: str) -> Discrepancy | None:
+        """The discrepancy with some symptom in a test."""
+        self.evaluations += 1
+        found = (entry for entry in self._discrepancies(test, arrays) if entry.culprit == self.discrepancy.culprit)
+        return next((entry for entry in found if words_of(entry) == symptom), None)
 
     def shows(self, test: TestSpec, arrays: Arrays | None, symptom: str) -> bool:
         """Whether a symptom is among those of a test."""
@@ -86,3 +92,8 @@ class Observer:
         yield from deaths(runs)
         yield from refusals(runs, referee)
         yield from results(runs, referee)
+
+
+def words_of(entry: Discrepancy) -> str:
+    """What stays the same when a test is reduced, or when it gets or loses its reference on the way."""
+    return f"{entry.oracle}: {entry.symptom.removesuffix(DIFFERENCE)}"

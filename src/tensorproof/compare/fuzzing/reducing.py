@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 from tensorproof.compare.catalogue import kinds
 from tensorproof.compare.drawing import Array, Arrays
+from tensorproof.compare.fuzzing.referee import illegal_parameters
 from tensorproof.compare.spec import Dialect, Json, LayerSpec, NetworkSpec, TestSpec
 
 #: How many tests one reduction may run.
@@ -105,9 +106,16 @@ def _parts(items: list[Item], count: int) -> list[list[Item]]:
 def _with_defaults(test: TestSpec, given: Arrays, name: str, trial: _Trial) -> tuple[TestSpec, tuple[str, ...]]:
     """The test with as many parameters of a layer left out as can be; and those that could not, but have a default."""
     layer = test.network.layer(name)
-    fixed = {key: value for key, value in layer.parameters.items() if is_required(test.network.dialect, layer.kind, key)}
+    # A required parameter has no default, but if its value is wrong on purpose, a right one can take its place.
+    wrong = illegal_parameters(test)
+    required = [key for key in layer.parameters if is_required(test.network.dialect, layer.kind, key)]
+    fixed = {
+        key: right_value(test.network.dialect, layer.kind, key) if f"{name}.{key}" in wrong else layer.parameters[key]
+        for key in required
+    }
     defaults = defaults_of(test.network.dialect, layer.kind)
-    free = [key for key in sorted(layer.parameters) if key not in fixed and not _is_default(defaults, key, layer.parameters[key])]
+    optional = [key for key in layer.parameters if key not in fixed and not _is_default(defaults, key, layer.parameters[key])]
+    free = sorted([*optional, *(key for key in fixed if f"{name}.{key}" in wrong)])
 
     def made(keys: Sequence[str]) -> TestSpec:
         return _with_parameters(test, layer, {**fixed, **{key: layer.parameters[key] for key in keys}})
@@ -132,6 +140,11 @@ def is_required(dialect: Dialect, kind: str, key: str) -> bool:
     """Whether a parameter has no default, as far as is known."""
     known = kinds(dialect).get(kind)
     return known is not None and key in known.parameters and known.parameters[key].required
+
+
+def right_value(dialect: Dialect, kind: str, key: str) -> Json:
+    """The value of choice of a required parameter."""
+    return kinds(dialect)[kind].parameters[key].default
 
 
 def _is_default(defaults: Mapping[str, Json], key: str, value: Json) -> bool:
