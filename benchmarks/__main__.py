@@ -9,7 +9,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import importlib
 
-TABLES = ("speed", "memory", "scale", "float16", "abstractions", "watch", "torch_models", "shapes")
+TABLES = ("speed", "memory", "scale", "float16", "abstractions", "watch", "torch_models", "shapes", "fuzzing")
 #: Tables that take longer, and are made when they are named.
 LONG_TABLES = (
     "unit_tests",
