@@ -165,17 +165,20 @@ def run_saved(keras, inputs, symbolic, tensors):
 """
 
 _COMPILED = """
-def compiled(function, made):
+def compiled(function, made, name):
     import keras
+
+    toggles = dict(part.split("=", 1) for part in name.partition(" ")[0].partition("?")[2].split("&") if part)
 
     if keras.config.backend() == "tensorflow":
         import tensorflow as tf
 
-        return tf.function(function, autograph=False)
+        return tf.function(function, jit_compile=toggles.get("xla") == "on" or None, autograph=False)
     if keras.config.backend() == "torch":
         import torch
 
-        return torch.compile(function)
+        compiler = toggles.get("compile", "on")
+        return torch.compile(function, backend="inductor" if compiler == "on" else compiler)
     import jax
 
     variables = [variable for layer in made.values() for variable in layer.variables]
@@ -249,7 +252,7 @@ def _compute(test: TestSpec, modes: set[str], openvino: bool) -> str:
         steps += ['if keras.config.backend() == "openvino":', "    return run_on_openvino(keras, inputs, symbolic), promised"]
     steps += [f"run = lambda tensors: {run}  # noqa: E731"]
     if "compiled" in modes:
-        steps += ['if mode == "compiled":', "    run = compiled(run, made)"]
+        steps += ['if mode == "compiled":', "    run = compiled(run, made, name)"]
     steps += ["results = arrays(pick(run(tensors)))"]
     if "repeat" in modes:
         steps += [

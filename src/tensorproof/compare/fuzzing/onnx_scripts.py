@@ -85,49 +85,84 @@ def model():
 
 
 def compute(name, mode):
-    """Results by name."""
+    """Results by name, and the shapes that the runtime promised for them."""
     kind, _, toggles = name.partition(" ")[0].partition("?")
-    run = {{"onnxruntime": run_onnx_runtime, "openvino": run_openvino, "onnx-reference": run_reference}}[kind]
+    load = {{"onnxruntime": load_onnx_runtime, "openvino": load_openvino, "onnx-reference": load_reference}}[kind]
     proto = model()
-    results = run(proto, toggles)
-    if mode == "repeat":
-        for _ in range(4):
-            again = run(proto, toggles)
-            if any(again[key].tobytes() != results[key].tobytes() for key in again):
-                break
-        results |= {{f"{{key}} again": array for key, array in again.items()}}
-    return results, {{}}
+    names = [entry.name for entry in proto.graph.output]
+    with tempfile.TemporaryDirectory() as folder:
+        run, shapes = load(proto, toggles, folder if mode == "saved" else None)
+        results = dict(zip(names, run()))
+        if mode == "repeat":
+            for _ in range(4):
+                again = dict(zip(names, run()))
+                if any(again[key].tobytes() != results[key].tobytes() for key in again):
+                    break
+            results |= {{f"{{key}} again": array for key, array in again.items()}}
+    return results, {{key: shape for key, shape in zip(names, shapes) if shape is not None}}
 
 
-def run_onnx_runtime(proto, toggles):
+def load_onnx_runtime(proto, toggles, folder):
+    """Saving writes the optimised model, which is read back without being optimised again."""
     import onnxruntime
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
     levels = onnxruntime.GraphOptimizationLevel
+    level = levels.ORT_ENABLE_ALL
     if "optimisation=off" in toggles:
-        options.graph_optimization_level = levels.ORT_DISABLE_ALL
+        level = levels.ORT_DISABLE_ALL
     elif "optimisation=basic" in toggles:
-        options.graph_optimization_level = levels.ORT_ENABLE_BASIC
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, map(np.asarray, session.run(names, INPUTS))))
+        level = levels.ORT_ENABLE_BASIC
+    source = proto.SerializeToString()
+    for last in (False, True) if folder else (True,):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        options.graph_optimization_level = levels.ORT_DISABLE_ALL if folder and last else level
+        if not last:
+            options.optimized_model_filepath = os.path.join(folder, "optimised.onnx")
+        session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        if not last:
+            source = options.optimized_model_filepath
+    shapes = [[p if isinstance(p, int) else None for p in entry.shape] or None for entry in session.get_outputs()]
+    return lambda: [np.asarray(result) for result in session.run(None, INPUTS)], shapes
 
 
-def run_openvino(proto, toggles):
+def load_openvino(proto, toggles, folder):
+    import io
+
     import openvino
 
     core = openvino.Core()
-    read = core.read_model(proto.SerializeToString())
+    read = core.read_model(io.BytesIO(proto.SerializeToString()))
+    if folder:
+        openvino.save_model(read, os.path.join(folder, "network.xml"), compress_to_fp16=False)
+        read = core.read_model(os.path.join(folder, "network.xml"))
+    shapes = []
+    for output in read.outputs:
+        parts = output.partial_shape
+        known = not parts.rank.is_dynamic
+        shapes.append([None if part.is_dynamic else part.get_length() for part in parts] if known else None)
+    # The default is bfloat16 arithmetic where the processor has it.
     compiled = core.compile_model(read, "CPU", {{"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}})
-    results = compiled([INPUTS[entry.name] for entry in proto.graph.input])
-    return {{entry.name: np.asarray(results[place]) for place, entry in enumerate(proto.graph.output)}}
+    used = {{name for entry in compiled.inputs for name in entry.names}}
+    feeds = {{name: array for name, array in INPUTS.items() if name in used}}
+
+    def run():
+        results = compiled(feeds)
+        return [np.array(results[place]) for place in range(len(shapes))]
+
+    return run, shapes
 
 
-def run_reference(proto, toggles):
+def load_reference(proto, toggles, folder):
+    from onnx import shape_inference
     from onnx.reference import ReferenceEvaluator
 
-    names = [entry.name for entry in proto.graph.output]
-    return dict(zip(names, map(np.asarray, ReferenceEvaluator(proto).run(names, INPUTS))))
+    shapes = []
+    for entry in shape_inference.infer_shapes(proto, data_prop=True).graph.output:
+        tensor = entry.type.tensor_type
+        sizes = [part.dim_value if part.HasField("dim_value") else None for part in tensor.shape.dim]
+        shapes.append(sizes if tensor.HasField("shape") else None)
+    evaluator = ReferenceEvaluator(proto)
+    return lambda: [np.asarray(result) for result in evaluator.run(None, INPUTS)], shapes
 '''

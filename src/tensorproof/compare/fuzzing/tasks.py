@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import cast
 
@@ -86,8 +87,10 @@ def explain(
 
 def _numbers(entry: Discrepancy) -> dict[str, Json]:
     found = entry.judgement
-    if found is None or not found.position:
+    if found is None:
         return {}
+    if found.symptom == "shape":
+        return {"expected_shape": [int(size) for size in re.findall(r"\d+", found.detail.partition(" and ")[2])]}
     numbers = {"left": found.left, "right": found.right, "reference": found.reference, "largest": found.largest}
     return {"position": list(found.position), **{name: repr(value) for name, value in numbers.items()}}
 
