@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -211,6 +211,15 @@ def test_masks_and_switches(fleet: Fleet) -> None:
     healed = localise(fleet, softplus, noticed(culprit), (culprit, OTHER), with_toggles=True)
     assert (healed.layer, healed.healed_by) == ("layer_1", ("threads=2",))
     fleet.worker(culprit).close()
+
+
+def test_a_wrong_gradient_is_found(fleet: Fleet) -> None:
+    culprit = planted("steep_gradient")
+    layers = [("Dense", {"units": 3, "activation": activation}) for activation in ("tanh", "sigmoid", "selu", "tanh")]
+    test = replace(chain(*layers, shape=(2, 4)), phase="gradient")
+    found = localise(fleet, test, noticed(culprit), (culprit, OTHER))
+    fleet.worker(culprit).close()
+    assert (found.layer, found.parameters, found.test.phase) == ("layer_2", ("activation",), "gradient")
 
 
 # -- controls ---------------------------------------------------------------------------------------------------------

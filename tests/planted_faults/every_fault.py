@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.planted_faults.planting import Fault, is_worker
 
 #: Modules that are no fault of one layer.
-_OTHERS = {"__init__", "planting", "every_fault", "networks", "noise", "ignored_mask", "single_thread"}
+_OTHERS = {"__init__", "planting", "every_fault", "networks", "noise", "ignored_mask", "single_thread", "steep_gradient"}
 NAMES = tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in _OTHERS))
 
 

@@ -229,6 +229,8 @@ def _shrunk(
         layer = candidate.network.layer(name)
         for key in parameters:
             rest = {other: value for other, value in layer.parameters.items() if other != key}
+            if is_required(candidate.network.dialect, layer.kind, key):
+                rest[key] = right_value(candidate.network.dialect, layer.kind, key)
             if trial(_with_parameters(candidate, layer, rest), sliced, f"{what}, without {key}"):
                 return False
         return True
