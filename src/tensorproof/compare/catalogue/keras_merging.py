@@ -36,8 +36,8 @@ def pair(shapes: Shapes, arguments: Arguments) -> Shapes:
 
 def concatenated(shapes: Shapes, arguments: Arguments) -> Shapes:
     """All axes but one are the same."""
-    require(len(shapes) >= 2 and len({len(shape) for shape in shapes}) == 1)
-    first = shapes[0]
+    count, first = len(shapes), shapes[0]
+    require(count >= 2 and len({len(shape) for shape in shapes}) == 1)
     axis = axis_of(arguments["axis"], len(first))
     require(axis > 0)
     require(len({shape[:axis] + shape[axis + 1 :] for shape in shapes}) == 1)

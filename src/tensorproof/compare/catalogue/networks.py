@@ -75,7 +75,7 @@ class _Growing:
             if parameters.get("return_state") or parameters.get("activation") == "glu":
                 continue
             results = kind.result_shapes([self.shapes[source]], parameters)
-            if results is None or len(results) > 1 or not 0 < math.prod(results[0]) <= _LARGEST:
+            if results is None or len(results) != 1 or not 0 < math.prod(results[0]) <= _LARGEST:
                 continue
             if same_shape and results[0] != self.shapes[source]:
                 continue

@@ -121,8 +121,12 @@ def matrix(shapes: Shapes, arguments: Arguments) -> Shapes:
     """Products of matrices in the last two axes, the others stretched."""
     require(len(shapes) == 2)
     left, right = shapes
-    require(len(left) > 1 and len(right) > 1 and left[-1] == right[-2])
-    return ((*stretched((left[:-2] or (1,), right[:-2] or (1,)))[: max(len(left), len(right)) - 2], left[-2], right[-1]),)
+    require(min(len(left), len(right)) > 1)
+    *_, rows, inner = left
+    *_, height, columns = right
+    require(inner == height)
+    lead = stretched((left[:-2], right[:-2])) if len(left) + len(right) > 4 else ()
+    return ((*lead, rows, columns),)
 
 
 def general(shapes: Shapes, arguments: Arguments) -> Shapes:
