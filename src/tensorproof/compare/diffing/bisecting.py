@@ -204,7 +204,7 @@ def _walked_back(probe: Probe, alignment: Alignment, pair: Pair, least: Opinion)
 
 
 def _is_cut_off(judgement: Judgement, right: Array) -> bool:
-    if judgement.opinion is not Opinion.DEFECT or judgement.symptom != "value":
+    if judgement.opinion is Opinion.AGREE or judgement.symptom != "value":
         return False
     if judgement.right >= float(right.max()):
         return judgement.left > judgement.right

@@ -143,7 +143,8 @@ def evidence(first: FirstOperator) -> Iterator[str]:
     elif found.alone.opinion is Opinion.DEFECT:
         yield "on equal operands it differs, too" + (f" ({found.alone.detail})" if found.alone.detail else "")
     elif found.alone.opinion is Opinion.PRECISION:
-        yield f"on equal operands it differs by rounding ({found.alone.units:.3g} units)"
+        cut = f"; {found.alone.detail}" if found.alone.detail else ""
+        yield f"on equal operands it differs by rounding ({found.alone.units:.3g} units{cut})"
     else:
         yield "on equal operands it agrees: the difference grew until here"
 

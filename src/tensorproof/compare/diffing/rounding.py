@@ -24,6 +24,9 @@ Sensitivity: TypeAlias = Callable[[str], "Array | None"]
 _ORDER = ("float8_e5m2", "float8_e4m3fn", "int8", "bfloat16", "float16", "float32", "float64")
 #: Units that a chain of operators is usually off by. Coarse formats have fewer: 256 units of bfloat16 are twice the value itself.
 _USUAL = {"float8_e5m2": 1.0, "float8_e4m3fn": 2.0, "int8": 2.0, "bfloat16": 8.0, "float16": 32.0}
+#: What a quantised value may be off by as a whole, relative to its norm. Single elements say little there: a calibration leaves out
+#: the tails of a distribution, and cuts off whatever lies in them.
+_QUANTISED = 0.25
 #: Runs with moved inputs; the largest move counts.
 DRAWS = 3
 
@@ -81,7 +84,8 @@ class Tolerance:
         if first.opinion is not Opinion.DEFECT or self.fine == self.coarse:
             return first
         second = judged(self.coarse)
-        return replace(second, opinion=Opinion.PRECISION) if second.opinion is Opinion.AGREE else second
+        is_tolerable = second.symptom == "value" and self.coarse == "int8" and _distance(a, b) <= _QUANTISED
+        return replace(second, opinion=Opinion.PRECISION) if second.opinion is Opinion.AGREE or is_tolerable else second
 
     @property
     def share(self) -> float:
@@ -131,6 +135,12 @@ def spread(base: Array, others: list[Array]) -> Array | None:
             largest = np.maximum(largest, np.nan_to_num(move, nan=0.0, posinf=0.0))
         typical = float(np.sqrt(np.mean(np.square(largest)))) if largest.size else 0.0
     return np.maximum(largest, typical)
+
+
+def _distance(a: Array, b: Array) -> float:
+    """The distance of two values, relative to the norm of the first."""
+    norm = float(np.linalg.norm(a))
+    return float(np.linalg.norm(a - b)) / norm if norm else np.inf
 
 
 def _rounded(array: Array, format: str) -> Array:
