@@ -212,7 +212,7 @@ def test_second_results_are_inputs(fleet: Fleet) -> None:
 
 def test_gradients_are_the_same(fleet: Fleet) -> None:
     phase: Phase = "gradient"
-    test = TestSpec(CONVOLUTION.network, phase=phase)
+    test = TestSpec(CONVOLUTION.network.up_to(["pool"]), phase=phase)
     runs = [fleet.run(backend, test) for backend in (TENSORFLOW, TORCH, JAX)]
     assert runs[0].arrays["gradient:x"].shape == (2, 6, 6, 3)
     agree(runs[0], runs[1])

@@ -72,6 +72,8 @@ class KerasNetwork:
         self.spec: NetworkSpec = test.network
         self.layers: dict[str, Any] = {}
         self.compiled: dict[Any, Any] = {}
+        #: Whether the parent is told which layer is being called.
+        self.announces = True
         #: Which weights the layers have.
         self.weights = ""
         #: Recurrent layers that carry their state on need to know the number of examples.
@@ -96,7 +98,8 @@ class KerasNetwork:
         for layer in self.spec.layers:
             if needed is not None and layer.name not in needed:
                 continue
-            announce(layer.name)
+            if self.announces:
+                announce(layer.name)
             try:
                 if layer.name not in self.layers:
                     assert self._test is not None

@@ -129,6 +129,8 @@ def _torch_program(network: KerasNetwork, wanted: list[str], training: bool, gra
         return _kept(network.apply(inputs, needed, training), needed)
 
     if compiler:
+        network.announces = False  # A program that writes to a file would be compiled in pieces.
+        torch.compiler.reset()  # Else PyTorch takes the next network for a change of the last, and soon stops compiling.
         forward = torch.compile(forward, backend="inductor" if compiler == "on" else compiler)
 
     def program(inputs: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
