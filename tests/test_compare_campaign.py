@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tensorproof.cli.fuzz import parse_duration
 from tensorproof.compare.backends.backend import Failure
 from tensorproof.compare.fuzzing.campaign import CampaignOptions, CampaignResult, run_campaign
 from tensorproof.compare.fuzzing.discrepancy import Discrepancy, backend_of
@@ -30,6 +31,7 @@ from tensorproof.compare.spec import InputSpec, LayerSpec, NetworkSpec, TestSpec
 from tensorproof.compare.workers.fleet import Fleet
 from tensorproof.errors import ConfigurationError
 from tensorproof.report import find_format
+from tests.commands import tensorproof
 
 pytestmark = pytest.mark.area("compare campaign")
 
@@ -290,6 +292,13 @@ def _written(path: Path, text: str) -> Path:
     return path
 
 
+def wait_for_tests(journal: Path, count: int) -> None:
+    deadline = time.monotonic() + 200
+    while not (journal.exists() and journal.read_bytes().count(b'"type":"test"') >= count):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_a_campaign_that_is_killed_is_resumed_without_loss_or_repetition(
     finished: tuple[Path, CampaignResult], tmp_path: Path
 ) -> None:
@@ -303,9 +312,7 @@ run_campaign(options(Path({str(folder)!r})), PLAN)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment)
     journal = folder / "journal.jsonl"
-    deadline = time.monotonic() + 100
-    while time.monotonic() < deadline and not (journal.exists() and journal.read_bytes().count(b'"type":"test"') >= 4):
-        time.sleep(0.02)
+    wait_for_tests(journal, 4)
     process.send_signal(signal.SIGKILL)
     process.wait()
     before = lines(folder, "test")
@@ -372,6 +379,47 @@ def test_a_half_written_line_is_cut_off(tmp_path: Path) -> None:
         Journal(path, resume=True)
     with pytest.raises(ConfigurationError, match="no campaign"):
         Journal(tmp_path / "none.jsonl", resume=True)
+
+
+# -- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_runs_resumes_and_refuses_what_makes_no_sense(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    chosen = ("fuzz", "--backend", "onnxruntime,onnx-reference", "--layer", "Relu", "--jobs", 1, "--out", out)
+    result = tensorproof(*chosen, "--tests", 3, "--format", "json")
+    assert result.code == 0, result.err
+    data = json.loads(result.out)
+    assert data["tests"] == 3 and data["findings"] == [] and data["runs"]["onnxruntime"] >= 3
+    assert data["coverage"]["dialects"]["onnx"]["layers"]["Relu"]["tests"] == 3
+    again = tensorproof(*chosen, "--tests", 5, "--resume")
+    assert again.code == 0 and "findings  none" in again.out and "coverage  5 tests" in again.out
+    assert [entry["number"] for entry in lines(out, "test")] == list(range(5))
+    for wrong in (["--budget", "soon"], ["--layer", "Nothing"], ["--engine", "moon"], ["--backend", "abacus"], ["--tests", 3]):
+        assert tensorproof(*chosen, *wrong).code == 2
+
+
+def test_an_interrupt_ends_a_campaign_with_its_journal_complete(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "tensorproof", "fuzz", "--tests", "5000", "--jobs", "1", "--layer", "Relu", "--out", str(out)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    process = subprocess.Popen(
+        [*command, "--backend", "onnxruntime"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    wait_for_tests(out / "journal.jsonl", 3)
+    process.send_signal(signal.SIGINT)
+    printed, complaint = process.communicate(timeout=60)
+    assert process.returncode == 2 and "interrupted; --resume goes on with it" in complaint
+    done = [entry["number"] for entry in lines(out, "test")]
+    assert done == list(range(len(done))) and f"{len(done)} in" in printed
+    assert (out / "journal.jsonl").read_bytes().endswith(b"}\n")
+
+
+def test_durations() -> None:
+    assert [parse_duration(text) for text in ("90", "90s", "10m", "1h30m", "1.5m")] == [90, 90, 600, 5400, 90]
+    for wrong in ("", "soon", "10 m", "m", "0", "-3s"):
+        with pytest.raises(ConfigurationError, match="--budget"):
+            parse_duration(wrong)
 
 
 # -- real findings ----------------------------------------------------------------------------------------------------
