@@ -19,10 +19,12 @@ from tensorproof.compare.backends.backend import ModelFacts
 from tensorproof.compare.diffing.aligning import Pair, align
 from tensorproof.compare.diffing.bisecting import CUT_OFF, Probe, localise_defect
 from tensorproof.compare.diffing.inputs import input_space
+from tensorproof.compare.diffing.reporting import report_of
 from tensorproof.compare.diffing.rounding import Tolerance, is_moving, moved, spread
 from tensorproof.compare.diffing.side import Side, open_side
 from tensorproof.compare.judging import Opinion
 from tensorproof.errors import ModelError
+from tensorproof.report import find_format
 from tests.commands import tensorproof
 from tests.diff_models import (
     KERAS_NORM,
@@ -168,7 +170,7 @@ def test_an_identical_pair_is_silent(tmp_path: Path) -> None:
     assert (found.code, found.out) == (0, "")
     assert "agree: 16 points, 100 evaluations" in found.err
     assert not (tmp_path / "saved").exists()
-    assert json.loads(tensorproof("diff", model, copy, "--format", "json").out)["findings"] == []
+    assert report_of(library.diff(model, copy, runs=2, evaluations=0)).findings == ()
 
 
 def peak_memory(side: Side) -> int:
@@ -234,8 +236,7 @@ def test_another_environment_is_named_by_its_interpreter(tmp_path: Path) -> None
 # -- where they part ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("change", [0, 1, 2])
-@pytest.mark.parametrize("backend", ["onnxruntime", "openvino"])
+@pytest.mark.parametrize(("change", "backend"), [(0, "onnxruntime"), (2, "onnxruntime"), (1, "openvino")])
 def test_a_changed_kernel_is_named(tmp_path: Path, change: int, backend: str) -> None:
     left, right = classifier(tmp_path / "left.onnx"), classifier(tmp_path / "right.onnx", change=change)
     found = library.diff(left, right, right_backend=backend, runs=6, evaluations=0)
@@ -332,25 +333,29 @@ def test_every_format(differing: tuple[Path, Path], tmp_path: Path) -> None:
     assert text.code == 1
     for part in ("verdict    defect  CMP101 outputs-differ", "first      mm1 (MatMul)", "on equal operands it differs", "replay"):
         assert part in text.out
-    report = json.loads(tensorproof(*common, "--format", "json").out)
+    written = tensorproof(*common, "--format", "json")
+    assert written.code == 1
+    report = json.loads(written.out)
     (finding,) = report["findings"]
     assert (finding["rule"], finding["node"], finding["op"]) == ("CMP101", "mm1", "MatMul")
     assert finding["replay"].endswith(".py") and report["assumptions"]["comparison"]["verdict"] == "defect"
-    sarif = json.loads(tensorproof(*common, "--format", "sarif").out)
-    (result,) = sarif["runs"][0]["results"]
+    found = report_of(library.diff(*differing, runs=2, witnesses=tmp_path))
+    (result,) = json.loads(find_format("sarif")([found]))["runs"][0]["results"]
     assert (result["ruleId"], result["level"]) == ("CMP101", "error")
-    github = tensorproof(*common, "--format", "github").out
+    github = find_format("github")([found])
     assert github.startswith(f"::error file={differing[1]},title=CMP101") and "line=" not in github
-    suites = ElementTree.fromstring(tensorproof(*common, "--format", "junit").out)
+    assert "replay with python" in github
+    suites = ElementTree.fromstring(find_format("junit")([found]))
     assert suites.get("failures") == "1"
 
 
 def test_precision_is_a_note_in_every_format(tmp_path: Path) -> None:
     model = classifier(tmp_path / "model.onnx")
-    common = ("diff", model, low(onnx.load(model), tmp_path / "half.onnx"), "--runs", "2", "--evaluations", "0")
-    assert tensorproof(*common, "--format", "github").out.startswith("::notice ")
-    assert ElementTree.fromstring(tensorproof(*common, "--format", "junit").out).get("failures") == "0"
-    sarif = json.loads(tensorproof(*common, "--format", "sarif").out)
+    found = report_of(library.diff(model, low(onnx.load(model), tmp_path / "half.onnx"), runs=2, evaluations=0))
+    assert find_format("github")([found]).startswith("::notice ")
+    assert ElementTree.fromstring(find_format("junit")([found])).get("failures") == "0"
+    assert "0 errors, 0 warnings, 1 note in 2 files" in find_format("terminal")([found])
+    sarif = json.loads(find_format("sarif")([found]))
     assert [result["level"] for result in sarif["runs"][0]["results"]] == ["note"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,6 +44,7 @@ class Side:
     worker: Worker
     facts: ModelFacts
     versions: Mapping[str, str]
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def run(self, feeds: Arrays, keep: Sequence[str], *, key: str | None = None) -> dict[str, Array]:
         """Values by name. `key` is that of another copy of the model, opened with `reopened`."""
@@ -58,13 +59,13 @@ class Side:
     def _opened_again(self) -> None:
         """A worker that died has forgotten its models."""
         if not self.worker.is_alive:
-            self.worker.open_model(self.model, {})
+            self.worker.open_model(self.model, self.options)
 
     def reopened(self, precision: str) -> str | None:
         """Open the model in another precision as well, and give its key; None where that is not possible."""
         key = f"{self.model}?precision={precision}"
         try:
-            self.worker.open_model(self.model, {"precision": precision, "key": key})
+            self.worker.open_model(self.model, {**self.options, "precision": precision, "key": key})
         except (WorkerFailed, Unavailable):
             return None
         return key
@@ -99,8 +100,9 @@ def open_side(model: str, backend: str | None, python: str, options: Mapping[str
     if chosen.name not in _READERS[kind]:
         raise ConfigurationError(f"{model}: {chosen.name} does not read it; {', '.join(_READERS[kind])} would")
     worker = Worker(chosen, time_limit=TIME_LIMIT)
+    given = options if kind == "program" else {}
     try:
-        facts = worker.open_model(model, options if kind == "program" else {})
+        facts = worker.open_model(model, given)
         versions = worker.versions()
     except Unavailable as error:
         worker.close()
@@ -109,7 +111,7 @@ def open_side(model: str, backend: str | None, python: str, options: Mapping[str
         worker.close()
         message = plain(str(error))
         raise ModelError(message if message.startswith(str(file)) else f"{model}: {message}") from None
-    return Side(model, kind, chosen, worker, facts, versions)
+    return Side(model, kind, chosen, worker, facts, versions, given)
 
 
 def _default(kind: Kind, model: str, python: str) -> str:
