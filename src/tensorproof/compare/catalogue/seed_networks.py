@@ -170,13 +170,13 @@ def _transformer() -> NetworkSpec:
 def seed_networks() -> Mapping[str, SeedNetwork]:
     """All seed networks by name."""
     listed = (
-        SeedNetwork("LeNet-5", _lenet(), 0.9, 6),
-        SeedNetwork("ResNet-20", _resnet(), 0.9, 4),
-        SeedNetwork("VGG-16", _vgg(), 0.9, 6),
-        SeedNetwork("MobileNet-V2", _mobilenet(), 0.9, 6),
-        SeedNetwork("SimpleRNN", _recurrent("SimpleRNN"), 0.8, 6),
-        SeedNetwork("LSTM", _recurrent("LSTM"), 0.8, 6),
-        SeedNetwork("GRU", _recurrent("GRU"), 0.8, 5),
-        SeedNetwork("Transformer", _transformer(), 0.8, 5),
+        SeedNetwork("LeNet-5", _lenet(), 0.9, 12),
+        SeedNetwork("ResNet-20", _resnet(), 0.9, 8),
+        SeedNetwork("VGG-16", _vgg(), 0.9, 12),
+        SeedNetwork("MobileNet-V2", _mobilenet(), 0.9, 14),
+        SeedNetwork("SimpleRNN", _recurrent("SimpleRNN"), 0.8, 12),
+        SeedNetwork("LSTM", _recurrent("LSTM"), 0.8, 10),
+        SeedNetwork("GRU", _recurrent("GRU"), 0.8, 10),
+        SeedNetwork("Transformer", _transformer(), 0.8, 10),
     )
     return MappingProxyType({entry.name: entry for entry in listed})
