@@ -35,9 +35,8 @@ COST_ORDER = (
     "keras:openvino",
     "keras:jax",
 )
-#: Backends that are asked in a sample of tests only: they compile a program per shape.
-_LATE = ("keras:jax",)
-_LATE_SHARE = 8
+#: Backends that are asked in one of so many tests: JAX compiles a program per shape, and NumPy leaves windows to JAX.
+_LATE = {"keras:jax": 8, "keras:numpy": 4}
 #: Of so many tests one is run again, compiled, saved and loaded.
 _SHARES: dict[Oracle, int] = {"repeat": 4, "compiled": 8, "saved": 8}
 _MODES: dict[Oracle, Mode] = {"repeat": "eager", "compiled": "compiled", "saved": "saved"}
@@ -76,8 +75,10 @@ def examination(
     late = [backend for backend in ordered if backend.name in _LATE]
     runs = asked.all(early)
     found = _compared(runs, referee)
-    if late and (everything or not runs or _sampled(test, "late", _LATE_SHARE) or any(_undecided(entry) for entry in found)):
-        runs |= asked.all(late)
+    everybody = everything or not runs or any(_undecided(entry) for entry in found)
+    more = asked.all([backend for backend in late if everybody or _sampled(test, f"late {backend}", _LATE[backend.name])])
+    if more:
+        runs |= more
         found = _compared(runs, referee)
     suspects = {entry.culprit for entry in found}
     for backend, run in runs.items():
