@@ -41,8 +41,10 @@ def _relu_accuracy(parameters: Parameters) -> Accuracy:
     masking="keep",
 )
 def relu_layer(call: Call) -> Outcome:
-    """Zero below the threshold, or a slope; not above `max_value`."""
+    """Zero below the threshold, or a slope; not above `max_value`, which has to be above the threshold."""
     parameters = call.parameters
+    if parameters["max_value"] is not None and parameters["max_value"] < parameters["threshold"]:
+        raise NoReference(call.kind, f"max_value {parameters['max_value']} below the threshold {parameters['threshold']}")
     return relu(call.only, parameters["negative_slope"], parameters["max_value"], parameters["threshold"])
 
 

@@ -26,6 +26,7 @@ _CALL = {"call:return_attention_scores": False, "call:use_causal_mask": False}
 
 def _weighing(call: Call, scores: Array, allowed: Array | None, axes: tuple[int, ...] = (-1,)) -> Array:
     """Softmax over what is allowed. Where nothing is allowed, nothing is said about the result."""
+    scores = call.rounded("scores", scores)
     if allowed is None:
         return softmax(scores, axes)
     allowed = np.broadcast_to(allowed, scores.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -74,10 +75,11 @@ def convolve_depthwise(x: Array, kernel: Array, strides: Sequence[int], dilation
     """Every channel with its own kernels, (*window, channels, multiplier); results of a channel stay together."""
     rank = kernel.ndim - 2
     views = windows_of(x, kernel.shape[:rank], strides, dilation, padding)
-    flat = views.reshape(*views.shape[: rank + 2], -1)
-    weight = kernel.reshape(-1, *kernel.shape[rank:])
+    size = math.prod(kernel.shape[:rank])
+    flat = views.reshape(*views.shape[: rank + 2], size)
+    weight = kernel.reshape(size, *kernel.shape[rank:])
     result: Array = np.einsum("...ck,kcm->...cm", flat, weight)
-    return result.reshape(*result.shape[:-2], -1)
+    return result.reshape(*result.shape[:-2], result.shape[-2] * result.shape[-1])
 
 
 def _channels(shape: Shape, parameters: Parameters) -> int:
@@ -141,7 +143,7 @@ def _finished(call: Call, result: Array) -> Array:
     if call.parameters["use_bias"]:
         result = result + call.weights[-1]
     result = channels_as_given(result, call.parameters.is_channels_first)
-    return activate(call.kind, call.parameters["activation"], result)
+    return activate(call.kind, call.parameters["activation"], call.rounded("sum", result))
 
 
 @layer(

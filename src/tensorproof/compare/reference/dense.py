@@ -39,7 +39,7 @@ def dense(call: Call) -> Outcome:
     result = call.only @ call.weights[0]
     if call.parameters["use_bias"]:
         result = result + call.weights[1]
-    return activate(call.kind, call.parameters["activation"], result)
+    return activate(call.kind, call.parameters["activation"], call.rounded("sum", result))
 
 
 def _einsum_sizes(shape: Shape, parameters: Parameters) -> tuple[str, str, str, dict[str, int]]:
@@ -85,7 +85,7 @@ def einsum_dense(call: Call) -> Outcome:
     result: Array = np.einsum(f"{left},{kernel}->{output}", call.only, call.weights[0])
     if call.parameters["bias_axes"] is not None:
         result = result + call.weights[1]
-    return activate(call.kind, call.parameters["activation"], result)
+    return activate(call.kind, call.parameters["activation"], call.rounded("sum", result))
 
 
 def _embedding_weights(_shapes: list[Shape], parameters: Parameters) -> list[Weight]:

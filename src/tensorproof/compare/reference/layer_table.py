@@ -15,6 +15,8 @@ from tensorproof.compare.drawing import Array
 
 Shape: TypeAlias = tuple[int, ...]
 Outcome: TypeAlias = "Array | tuple[Array, ...]"
+#: A chance to change an array on its way, by name.
+Disturb: TypeAlias = Callable[[str, Array], Array]
 
 #: A parameter without a default.
 REQUIRED: Any = object()
@@ -108,6 +110,11 @@ class Call:
     masks: list[Array | None] = field(default_factory=list["Array | None"])
     is_training: bool = False
     attention_mask: Array | None = None
+    disturb: Disturb | None = None
+
+    def rounded(self, name: str, array: Array) -> Array:
+        """A value inside the layer that every implementation has to round; `disturb` moves it as rounding would."""
+        return array if self.disturb is None else self.disturb(name, array)
 
     @property
     def kind(self) -> str:
@@ -220,10 +227,11 @@ def compute(
     *,
     is_training: bool = False,
     attention_mask: Array | None = None,
+    disturb: Disturb | None = None,
 ) -> tuple[tuple[Array, ...], Array | None]:
     """Results of one layer and the mask that goes with the first of them."""
     row = reference_of(kind)
-    call = Call(inputs, parameters_of(kind, given), weights, masks or [None] * len(inputs), is_training, attention_mask)
+    call = Call(inputs, parameters_of(kind, given), weights, masks or [None] * len(inputs), is_training, attention_mask, disturb)
     if is_training and is_random(kind, given):
         raise NoReference(kind, "random in training")
     outcome = row.compute(call)

@@ -49,6 +49,12 @@ def _affine_weights(shapes: list[Shape], parameters: Parameters) -> list[Weight]
     return [Weight(name, shape) for name in names]
 
 
+def _moments(call: Call, x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
+    """Mean and variance over all elements: no correction of the variance."""
+    mean, variance = x.mean(axis=axes, keepdims=True), x.var(axis=axes, keepdims=True)
+    return call.rounded("mean", mean), call.rounded("variance", variance)
+
+
 def _scaled(call: Call, normal: Array, axes: tuple[int, ...]) -> Array:
     """Times gamma, plus beta, as far as the layer has them."""
     weights = list(call.weights)
@@ -70,7 +76,7 @@ _AFFINE = {"axis": -1, "epsilon": 1e-3, "center": True, "scale": True}
     masking="keep",
 )
 def batch_normalization(call: Call) -> Outcome:
-    """By the moving mean and variance; in training by those of the batch (over all elements: no correction of the variance)."""
+    """By the moving mean and variance; in training by those of the batch."""
     call.parameters.refuse("renorm", (False,))
     call.parameters.refuse("synchronized", (False,))
     x = call.only
@@ -79,7 +85,7 @@ def batch_normalization(call: Call) -> Outcome:
         if call.mask is not None:
             raise NoReference(call.kind, "training with a mask")
         others = tuple(axis for axis in range(x.ndim) if axis not in axes)
-        mean, variance = x.mean(axis=others, keepdims=True), x.var(axis=others, keepdims=True)
+        mean, variance = _moments(call, x, others)
     else:
         mean, variance = (_spread(weight, axes, x.shape) for weight in call.weights[-2:])
     return _scaled(call, (x - mean) / np.sqrt(variance + call.parameters["epsilon"]), axes)
@@ -90,7 +96,7 @@ def layer_normalization(call: Call) -> Outcome:
     """Mean and variance over the axes; gamma and beta span the same axes."""
     x = call.only
     axes = _axes(call.kind, call.parameters["axis"], x.ndim)
-    mean, variance = x.mean(axis=axes, keepdims=True), x.var(axis=axes, keepdims=True)
+    mean, variance = _moments(call, x, axes)
     return _scaled(call, (x - mean) / np.sqrt(variance + call.parameters["epsilon"]), axes)
 
 
@@ -111,9 +117,9 @@ def group_normalization(call: Call) -> Outcome:
     groups = last.shape[-1] if call.parameters["groups"] == -1 else call.parameters["groups"]
     if groups < 1 or last.shape[-1] % groups:
         raise NoReference(call.kind, f"{groups} groups of {last.shape[-1]} channels")
-    apart = last.reshape(*last.shape[:-1], groups, -1)
+    apart = last.reshape(*last.shape[:-1], groups, last.shape[-1] // groups)
     over = tuple(axis for axis in range(1, apart.ndim) if axis != apart.ndim - 2)
-    mean, variance = apart.mean(axis=over, keepdims=True), apart.var(axis=over, keepdims=True)
+    mean, variance = _moments(call, apart, over)
     normal = (apart - mean) / np.sqrt(variance + call.parameters["epsilon"])
     return _scaled(call, np.moveaxis(normal.reshape(last.shape), -1, axes[0]), axes)
 
@@ -167,7 +173,9 @@ def spectral_normalization(call: Call) -> Outcome:
             right = _unit(left @ matrix.T)
             left = _unit(right @ matrix)
         kernel = kernel / (right @ matrix @ left.T)
-    results, _ = compute(kind, call.inputs, given, [kernel, *others], call.masks, is_training=call.is_training)
+    results, _ = compute(
+        kind, call.inputs, given, [kernel, *others], call.masks, is_training=call.is_training, disturb=call.disturb
+    )
     return results
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tensorproof.compare.drawing import Array, Arrays, draw_inputs, dtype_of
-from tensorproof.compare.reference.layer_table import Accuracy, NoReference
-from tensorproof.compare.reference.running import Disturb, chosen
+from tensorproof.compare.reference.layer_table import Accuracy, Disturb, NoReference
+from tensorproof.compare.reference.running import chosen
 from tensorproof.compare.spec import LayerSpec, TestSpec
 
 if TYPE_CHECKING:

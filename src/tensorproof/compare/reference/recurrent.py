@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def run_cell(call: Call, cell: Cell) -> Outcome:
             output = np.where(counts, output, before)
             new = [np.where(counts, after, old) for after, old in zip(new, states, strict=True)]
         outputs.append(output)
-        states = new
+        states = [call.rounded(f"{time}/{index}", state) for index, state in enumerate(new)]
     result = np.stack(outputs, axis=1) if parameters["return_sequences"] else outputs[-1]
     return (result, *states) if parameters["return_state"] else result
 
@@ -178,4 +179,4 @@ def convolutional_recurrent(call: Call) -> Outcome:
     shape = into(call.inputs[0][:, 0]).shape
     state = (parameters["filters"], *shape[1:-1]) if is_first else (*shape[1:-1], parameters["filters"])
     filled = Parameters(call.kind, {**parameters.values, "zero_output_for_mask": False})
-    return run_cell(Call(call.inputs, filled, call.weights, call.masks, call.is_training), Cell(step, [state, state]))
+    return run_cell(replace(call, parameters=filled), Cell(step, [state, state]))

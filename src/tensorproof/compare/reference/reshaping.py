@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tensorproof.compare.drawing import Array
@@ -13,8 +15,13 @@ from tensorproof.compare.reference.resizing import interpolation_accuracy, resiz
 @layer("Reshape", accuracy=Accuracy.EXACT, parameters={"target_shape": REQUIRED})
 def reshape(call: Call) -> Outcome:
     """Another shape for each sample; -1 is what is left."""
-    target = tuple(call.parameters["target_shape"])
-    return call.only.reshape(call.only.shape[0], *target)
+    target = list(call.parameters["target_shape"])
+    if target.count(-1) > 1 or any(size < -1 for size in target):
+        raise NoReference(call.kind, f"target_shape={target}")
+    known = math.prod(size for size in target if size != -1)
+    # A batch may have no samples, from which NumPy could not tell what is left.
+    left = math.prod(call.only.shape[1:]) // known if known else 0
+    return call.only.reshape(call.only.shape[0], *(left if size == -1 else size for size in target))
 
 
 @layer("Flatten", accuracy=Accuracy.EXACT, parameters={"data_format": None})

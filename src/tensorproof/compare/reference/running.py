@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from tensorproof.compare.drawing import Array, Arrays, draw_inputs, draw_weight, dtype_of
-from tensorproof.compare.reference.layer_table import NoReference, Shape, compute, weights_of
+from tensorproof.compare.reference.layer_table import Disturb, NoReference, Shape, compute, weights_of
 from tensorproof.compare.spec import LayerSpec, TestSpec, owner_of
-
-#: A chance to change an array on its way: an input, a weight (`LAYER/INDEX`) or a result, by name.
-Disturb = Callable[[str, Array], Array]
 
 #: Layers that take query, value and key one by one, and a mask for pairs of steps.
 _BY_PAIRS = frozenset({"MultiHeadAttention", "GroupQueryAttention"})
@@ -105,6 +102,7 @@ def _computed(
         masks,
         is_training=test.phase == "training",
         attention_mask=attention_mask,
+        disturb=None if disturb is None else lambda name, array: disturb(f"{layer.name}/inside/{name}", array),
     )
 
 

@@ -20,7 +20,7 @@ def sensitivity(
     """How far each element moves when floating inputs, weights and the results of inner layers move by one unit in the last place.
 
     The largest of some draws, each of which moves every number up or down at random. Results of inner layers move as every
-    framework has to round them; those that are moved or selected only stay. Infinite where an element becomes NaN or infinite, or
+    framework has to round them, and so do statistics, states and sums inside a layer; what is moved or selected only stays. Infinite where an element becomes NaN or infinite, or
     stops being so.
     """
     wanted = list(test.network.outputs if keep is None else keep)

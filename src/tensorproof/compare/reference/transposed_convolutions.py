@@ -109,4 +109,4 @@ def transposed_convolution(call: Call) -> Outcome:
     if parameters["use_bias"]:
         result = result + call.weights[1]
     result = channels_as_given(result, parameters.is_channels_first)
-    return activate(call.kind, parameters["activation"], result)
+    return activate(call.kind, parameters["activation"], call.rounded("sum", result))

@@ -12,6 +12,7 @@ from tensorproof.compare.reference.layer_table import (
     REQUIRED,
     Accuracy,
     Call,
+    Disturb,
     NoReference,
     Outcome,
     Parameters,
@@ -25,6 +26,12 @@ from tensorproof.compare.reference.layer_table import (
 
 _RECURRENT = frozenset({"SimpleRNN", "LSTM", "GRU", "RNN"})
 _READS_MASKS = _RECURRENT | {"Softmax", "BatchNormalization", "TimeDistributed", "Bidirectional", "GlobalAveragePooling1D"}
+
+
+def _inside(call: Call, place: str) -> Disturb | None:
+    """Values inside the layers that are wrapped have names of their own."""
+    disturb = call.disturb
+    return None if disturb is None else lambda name, array: disturb(f"{place}/{name}", array)
 
 
 def _directions(parameters: Parameters) -> list[tuple[str, Mapping[str, Any]]]:
@@ -79,6 +86,7 @@ def bidirectional(call: Call) -> Outcome:
             own,
             [call.mask, *(None for _ in start)],
             is_training=call.is_training,
+            disturb=_inside(call, str(index)),
         )
         found.append(results)
     forward, backward = found[0][0], found[1][0]
@@ -107,7 +115,9 @@ def time_distributed(call: Call) -> Outcome:
         raise NoReference(call.kind, "no steps, or a mask that the inner layer reads")
     steps: list[Array] = []
     for time in range(call.only.shape[1]):
-        results, _ = compute(kind, [call.only[:, time]], given, call.weights, is_training=call.is_training)
+        results, _ = compute(
+            kind, [call.only[:, time]], given, call.weights, is_training=call.is_training, disturb=_inside(call, str(time))
+        )
         if len(results) != 1:
             raise NoReference(call.kind, f"{kind} with several results")
         steps.append(results[0])
