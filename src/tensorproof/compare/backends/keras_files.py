@@ -46,7 +46,7 @@ def run_model(backend_id: BackendId, path: str, feeds: Arrays, keep: Sequence[st
 
 @dataclass
 class _KerasFile:
-    """A loaded model, and its symbolic tensors by the name of their layer; `NAME#1` is of a second call, `NAME:1` a second result."""
+    """A loaded model, and its symbolic tensors by the names of layers; `NAME#1` is of a second call, `NAME:1` a second result."""
 
     model: Any
     tensors: dict[str, Any]
