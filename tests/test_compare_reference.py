@@ -466,6 +466,14 @@ def test_a_sum_that_cancels_is_sensitive_and_a_relu_is_not() -> None:
     assert (moved <= unit * np.abs(steady)).all() and moved.any()
 
 
+def test_what_a_layer_rounds_inside_counts() -> None:
+    """Groups of one channel and one place: every element is its group's mean, which no framework subtracts exactly."""
+    test = spec_of("GroupNormalization", ([(3, 5)], {"groups": -1, "epsilon": 1e-5, "center": False, "scale": False}))
+    assert not run_reference(test)["layer"].any()
+    unit = np.finfo(np.float32).eps
+    assert sensitivity(test)["layer"].max() > 50 * unit
+
+
 def test_inputs_and_weights_are_those_of_the_format() -> None:
     test = spec_of("Dense", ([(3, 5)], {"units": 4}), dtype="float16")
     given = {"x0": np.full((3, 5), 1 / 3, np.float64)}

@@ -20,8 +20,8 @@ def sensitivity(
     """How far each element moves when floating inputs, weights and the results of inner layers move by one unit in the last place.
 
     The largest of some draws, each of which moves every number up or down at random. Results of inner layers move as every
-    framework has to round them, and so do statistics, states and sums inside a layer; what is moved or selected only stays. Infinite where an element becomes NaN or infinite, or
-    stops being so.
+    framework has to round them, and so do statistics, states and sums inside a layer; what is moved or selected only stays.
+    Infinite where an element becomes NaN or infinite, or stops being so.
     """
     wanted = list(test.network.outputs if keep is None else keep)
     if test.network.dialect == "onnx":
@@ -57,7 +57,7 @@ class _Disturbance:
         if array.dtype != np.float64 or name in self._steady or ("/" not in name and owner_of(name) in self._steady):
             return array
         signs = generator("sensitivity", self._test.seed, self._draw, name, array.shape).choice((-1.0, 1.0), array.shape)
-        # One unit at the size of the number: half of a number's distance to twice itself, counted in the format's steps.
+        # The distance to the next number of the format, which is the same from one power of two to the next.
         with np.errstate(all="ignore"):
             unit = np.exp2(np.floor(np.log2(np.maximum(np.abs(array), self._tiny)))) * self._epsilon
         return np.where(np.isfinite(array) & (array != 0), array + signs * unit, array)
