@@ -31,6 +31,8 @@ from tensorproof.compare.workers.fleet import Fleet
 LEFT = BackendId.parse("keras:torch?with=tests.planted_faults.every_fault")
 RIGHT = BackendId.parse("keras:tensorflow")
 AUDEE = Thresholds(1000.0, 2.0)
+#: By how much a threshold's separation may be worse than the best one's.
+SLACK = 0.05
 #: Every so many cases with faults are also localised with fixing, which runs networks again.
 FIXED = 10
 
@@ -111,7 +113,11 @@ def derived(samples: Sequence[Sample]) -> Thresholds:
 
 
 def _best(samples: Sequence[Sample]) -> float:
-    """Where faulty layers above minus healthy layers above, each as a share, is largest (Youden's index); the middle of the gap."""
+    """Faulty layers above minus healthy layers above, each as a share, is to be large (Youden's index).
+
+    The middle, in logarithms, of all thresholds that are within `SLACK` of the best: the best one alone lies close to the rounding
+    of these very networks, whose values are of size 1.
+    """
     rates = np.clip([s.rate for s in samples], 1e-3, 1e30)
     faulty = np.array([s.is_faulty for s in samples])
     if not faulty.any() or faulty.all():
@@ -119,9 +125,8 @@ def _best(samples: Sequence[Sample]) -> float:
     order = np.argsort(rates)
     rates, faulty = rates[order], faulty[order]
     index = np.cumsum(~faulty) / (~faulty).sum() - np.cumsum(faulty) / faulty.sum()
-    gaps = np.log(rates[1:] / rates[:-1])
-    best = max(np.flatnonzero(gaps > 0), key=lambda place: (index[place], gaps[place]))
-    return float(np.sqrt(rates[best] * rates[best + 1]))
+    good = np.flatnonzero(index >= index.max() - SLACK)
+    return float(np.sqrt(rates[good[0]] * rates[min(good[-1] + 1, len(rates) - 1)]))
 
 
 def _shares(samples: Sequence[Sample], threshold: float) -> tuple[float, float]:
