@@ -74,7 +74,8 @@ def explain(
     try:
         found = localise(fleet, test, entry, backends, arrays=arrays, budget=_DEATHS if entry.oracle == "death" else BUDGET)
         trail = found.trail
-        again = None if found.layer is None else recheck(fleet, found.test, entry, backends, found.arrays)
+        shown = found.discrepancy or entry
+        again = None if found.layer is None else recheck(fleet, found.test, shown, backends, found.arrays)
         if again is not None:
             return Explanation(again, found.kind, found.parameters, found.test, found.arrays, _numbers(again), trail)
         trail += ("the reduced test does not show it",)
