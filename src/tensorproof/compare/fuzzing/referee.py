@@ -33,7 +33,7 @@ class Referee:
     def reference(self) -> Mapping[str, Array]:
         """Results in float64 by name; empty where there is no reference that shares no code with a backend.
 
-        That of ONNX operators is the evaluator of the ONNX package, which is a backend itself: it has no more to say than the others.
+        That of ONNX operators is the evaluator of the ONNX package, a backend itself: it has no more to say than the others.
         """
         if self.illegal or self.test.network.dialect == "onnx":
             return {}
