@@ -406,12 +406,27 @@ def fuzz(
     engine: Annotated[str, typer.Option(help="pool (this machine) or ray (a cluster).")] = "pool",
     known_issues: Annotated[Path | None, typer.Option(metavar="FILE", help="TOML: findings that are counted, not shown.")] = None,
     time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long one run of a test may take.")] = 60.0,
+    level: Annotated[
+        str, typer.Option(help="network (generated tests); or input, weight, both: a search around trained networks.")
+    ] = "network",
+    networks: Annotated[
+        list[str] | None,
+        typer.Option("--network", metavar="NAME", help="Trained networks to search around. Repeatable.", show_default="LeNet-5"),
+    ] = None,
+    goal: Annotated[str, typer.Option(help="What a search looks for: nan, or label (another class on another backend).")] = "nan",
+    method: Annotated[str, typer.Option(help="genetic, gradient or coverage.")] = "genetic",
+    evaluations: Annotated[int, typer.Option(metavar="N", help="Evaluations of one search.")] = 500,
     format: ReportFormat = "terminal",
     output: OutputFile = None,
 ) -> None:
     """Run generated networks on several frameworks, and report where these crash, refuse or disagree, each with a script."""
     from tensorproof.cli.fuzz import FuzzOptions, run_fuzz
 
+    if level != "network":
+        from tensorproof.cli.search import SearchArguments, run_search
+
+        arguments = SearchArguments(level, _split(networks), goal, method, _split(backends), evaluations, seed, out, format, output)
+        raise typer.Exit(run_search(arguments))
     options = FuzzOptions(
         backends=_split(backends),
         layers=_split(layers),
