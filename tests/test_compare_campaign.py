@@ -404,7 +404,14 @@ def test_an_interrupt_ends_a_campaign_with_its_journal_complete(tmp_path: Path) 
     command = [sys.executable, "-m", "tensorproof", "fuzz", "--tests", "5000", "--jobs", "1", "--layer", "Relu", "--out", str(out)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     process = subprocess.Popen(
-        [*command, "--backend", "onnxruntime"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "--backend", "onnxruntime"],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Tests that run in the background ignore the signal, and so would what they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     wait_for_tests(out / "journal.jsonl", 3)
     process.send_signal(signal.SIGINT)

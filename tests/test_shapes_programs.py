@@ -269,6 +269,22 @@ def test_arguments_of_functions_that_nobody_calls_are_unknown() -> None:
     assert codes(program) == []
 
 
+def test_new_axes_in_tensors_of_unknown_rank() -> None:
+    """The second slice may be the axis that is known from the back, or another one before it."""
+    program = """
+    def row(mask: torch.Tensor):
+        mask = nn.functional.pad(mask, (4, 0))[:, None, :]
+        return nn.functional.conv1d(mask, torch.ones(1, 1, 5))
+    def front(mask: torch.Tensor):
+        mask = nn.functional.pad(mask, (4, 0))[:, None]
+        return nn.functional.conv1d(mask, torch.ones(1, 1, 5))
+    def back(mask: torch.Tensor):
+        mask = nn.functional.pad(mask, (4, 0))[..., None, :]
+        return nn.functional.conv1d(mask, torch.ones(1, 2, 5))
+    """
+    assert codes(program) == [(10, "SHP106")]
+
+
 def test_modules_of_the_project_are_followed(tmp_path: Path) -> None:
     (tmp_path / "parts.py").write_text("from torch import nn\n\ndef head(width):\n    return nn.Linear(width, 3)\n")
     program = tmp_path / "main.py"

@@ -137,20 +137,40 @@ def _of_open_shape(shape: Shape, parts: Sequence[Value]) -> Shape:
         return ANY_SHAPE
     split = next((place for place, part in enumerate(parts) if part is Ellipsis), len(parts))
     front, back = parts[:split], list(reversed(parts[split + 1 :]))
-    head = _from_end(front, shape.head)
-    tail = tuple(reversed(_from_end(back, tuple(reversed(shape.tail or ()))) or ()))
     # An axis that the front takes may be one of those known from the back, and the other way round.
     front_alone = all(_is_whole(part) or part is None for part in front)
     back_alone = all(_is_whole(part) or part is None for part in back)
+    head, tail = shape.head, tuple(reversed(shape.tail or ()))
     if not front_alone and not back_alone:
         return ANY_SHAPE
-    if not front_alone:
-        return Shape(head or (), shape.tail if len(front) == 1 and len(shape.head) >= 1 else ())
-    return Shape(head or () if back_alone else (), tail)
+    if not back_alone:
+        return Shape((), tuple(reversed(_from_end(back, tail))))
+    if front_alone:
+        head, tail = _with_new_axes(front, head, tail)
+    else:
+        head, tail = _from_end(front, head), tail if len(front) == 1 and head else ()
+    tail, head = _with_new_axes(back, tail, head)
+    return Shape(head, tuple(reversed(tail)))
 
 
-def _from_end(parts: Sequence[Value], sizes: tuple[Size, ...]) -> tuple[Size, ...] | None:
-    """What is known at one end after an index; None where a number takes an axis that is not known."""
+def _with_new_axes(
+    parts: Sequence[Value], near: tuple[Size, ...], far: tuple[Size, ...]
+) -> tuple[tuple[Size, ...], tuple[Size, ...]]:
+    """What is known at this end and at the other, after whole slices and new axes at this end.
+
+    A new axis that stands behind more axes than are known here may stand among those known from the other end, unless further
+    slices say that these all come after it.
+    """
+    last = max((place for place, part in enumerate(parts) if part is None), default=None)
+    if last is None:
+        return near, far
+    before = sum(part is not None for part in parts[:last])
+    behind = sum(part is not None for part in parts[last:])
+    return _from_end(parts[: last + 1], near), far if before <= len(near) or behind >= len(far) else ()
+
+
+def _from_end(parts: Sequence[Value], sizes: tuple[Size, ...]) -> tuple[Size, ...]:
+    """What is known at one end after an index."""
     result: list[Size] = []
     left = list(sizes)
     for part in parts:
