@@ -69,6 +69,18 @@ class Referee:
         except NoReference:
             return {}
 
+    def gradient_noise(self, name: str) -> float:
+        """How far a gradient, `gradient:INPUT`, moves when values on the way move by one unit.
+
+        Terms that cancel (the slope of a sum of softmax is 0) leave the rounding of results as large as those on the way, over the
+        size of the input: there is no reference of gradients to say more.
+        """
+        entry = draw_inputs(self.test) | dict(self._arrays or {})
+        operand = entry[name.removeprefix("gradient:")].astype(np.float64)
+        largest = max((_largest(value) for value in self._inner.values()), default=1.0)
+        size = float(np.sqrt(np.mean(np.square(operand)))) if operand.size else 1.0
+        return precision_of(self.test.dtype)[0] * max(largest, 1.0) / max(min(size, 1.0), 1e-3)
+
     @cached_property
     def fits_the_format(self) -> bool:
         """Whether the reference's values, inner ones too, are finite numbers of the test's format: else overflow is no defect."""
@@ -113,6 +125,11 @@ def _is_wrong(value: Json, parameter: Parameter) -> bool:
     """Listed as illegal, or not accepted by the parameter's own test."""
     listed = any(same(value, entry) for entry in parameter.illegal) and not any(same(value, entry) for entry in parameter.legal)
     return listed or not parameter.accepts(value)
+
+
+def _largest(value: Array) -> float:
+    numbers = np.abs(value.astype(np.float64))
+    return float(numbers[np.isfinite(numbers)].max(initial=0.0))
 
 
 def _finite(value: Array, dtype: str) -> bool:

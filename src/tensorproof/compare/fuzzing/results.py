@@ -175,6 +175,8 @@ def _judged(left: Array, right: Array, name: str, referee: Referee, reference: A
     units, dtype = referee.units(name), _coarser(left, referee.test.dtype)
     found = judge(left, right, units=units, dtype=dtype, reference=reference)
     if found.is_defect and found.symptom == "value" and left.dtype.kind not in "biu":
+        if name.startswith("gradient:"):
+            return judge(left, right, units=units, dtype=dtype, reference=reference, sensitivity=referee.gradient_noise(name))
         moved = referee.moved.get(name)
         if moved is not None and moved.shape == left.shape:
             return judge(left, right, units=units, dtype=dtype, reference=reference, sensitivity=moved)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import cast
 
 from tensorproof.compare.backends.backend import Unavailable
@@ -77,7 +78,13 @@ def explain(
         shown = found.discrepancy or entry
         again = None if found.layer is None else recheck(fleet, found.test, shown, backends, found.arrays)
         if again is not None:
-            return Explanation(again, found.kind, found.parameters, found.test, found.arrays, _numbers(again), trail)
+            smallest = found.test
+            if smallest.phase != "inference":
+                # What also shows without training or gradients is one finding with what others see there.
+                plain = replace(smallest, phase="inference")
+                forward = recheck(fleet, plain, shown, backends, found.arrays)
+                smallest, again = (smallest, again) if forward is None else (plain, forward)
+            return Explanation(again, found.kind, found.parameters, smallest, found.arrays, _numbers(again), trail)
         trail += ("the reduced test does not show it",)
     except Exception as error:
         trail += (f"not localised: {type(error).__name__}: {' '.join(str(error).split())[:200]}",)
