@@ -173,7 +173,7 @@ def seed_networks() -> Mapping[str, SeedNetwork]:
         SeedNetwork("LeNet-5", _lenet(), 0.9, 12),
         SeedNetwork("ResNet-20", _resnet(), 0.9, 8),
         SeedNetwork("VGG-16", _vgg(), 0.9, 12),
-        SeedNetwork("MobileNet-V2", _mobilenet(), 0.9, 14),
+        SeedNetwork("MobileNet-V2", _mobilenet(), 0.85, 14),
         SeedNetwork("SimpleRNN", _recurrent("SimpleRNN"), 0.8, 12),
         SeedNetwork("LSTM", _recurrent("LSTM"), 0.8, 10),
         SeedNetwork("GRU", _recurrent("GRU"), 0.8, 10),
