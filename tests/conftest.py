@@ -57,8 +57,8 @@ BUDGETS = {
     "compare workers": 120,
     "compare reference": 90,
     "compare catalogue": 60,
-    "compare campaign": 150,
-    "compare localising": 150,
+    "compare campaign": 250,
+    "compare localising": 220,
     "compare search": 90,
     "compare models": 150,
 }
