@@ -59,7 +59,7 @@ def own_results(
             if left.dtype != right.dtype or left.shape != right.shape or left.tobytes() != right.tobytes():
                 yield Discrepancy(oracle, backend, None, "two runs differ", _owner(name, referee), _largest_gap(left, right))
         else:
-            found = _judged(left, right, name, referee, referee.reference.get(name))
+            found = _judged(left, right, name, referee, referee.reference.get(name), rounded=2)
             if found.is_defect and not (found.symptom == "nan" and referee.meets_subnormals):
                 yield Discrepancy(oracle, backend, None, f"{oracle}: {found.symptom}", _owner(name, referee), told(found), found)
 
@@ -144,7 +144,7 @@ def _against_most(name: str, arrays: Mapping[BackendId, Array], referee: Referee
     groups: list[list[BackendId]] = []
     for backend, array in arrays.items():
         for group in groups:
-            if not _judged(array, arrays[group[0]], name, referee, None).is_defect:
+            if not _judged(array, arrays[group[0]], name, referee, None, rounded=2).is_defect:
                 group.append(backend)
                 break
         else:
@@ -156,7 +156,7 @@ def _against_most(name: str, arrays: Mapping[BackendId, Array], referee: Referee
         if group is most:
             continue
         for backend in group:
-            found = _judged(arrays[backend], arrays[most[0]], name, referee, None)
+            found = _judged(arrays[backend], arrays[most[0]], name, referee, None, rounded=2)
             if not found.is_defect or (found.symptom == "nan" and referee.meets_subnormals):
                 continue
             yield _discrepancy(name, backend, most[0], found, referee, DIFFERENCE)
@@ -164,15 +164,18 @@ def _against_most(name: str, arrays: Mapping[BackendId, Array], referee: Referee
 
 def _all_agree(name: str, arrays: Mapping[BackendId, Array], referee: Referee) -> bool:
     first, *others = arrays.values()
-    return all(not _judged(array, first, name, referee, None).is_defect for array in others)
+    return all(not _judged(array, first, name, referee, None, rounded=2).is_defect for array in others)
 
 
-def _judged(left: Array, right: Array, name: str, referee: Referee, reference: Array | None) -> Judgement:
-    """`judge` with this result's units; how far it moves is asked for only if it would be called wrong without."""
+def _judged(left: Array, right: Array, name: str, referee: Referee, reference: Array | None, *, rounded: int = 1) -> Judgement:
+    """`judge` with this result's units; how far it moves is asked for only if it would be called wrong without.
+
+    `rounded` is how many of the two sides are rounded results: each may be off by the units, the reference is not.
+    """
     if referee.is_random:
         same = left.shape == right.shape
         return Judgement(Opinion.AGREE if same else Opinion.DEFECT, "" if same else "shape", detail=f"{left.shape}, {right.shape}")
-    units, dtype = referee.units(name), _coarser(left, referee.test.dtype)
+    units, dtype = rounded * referee.units(name), _coarser(left, referee.test.dtype)
     found = judge(left, right, units=units, dtype=dtype, reference=reference)
     if found.is_defect and found.symptom == "value" and left.dtype.kind not in "biu":
         if name.startswith("gradient:"):

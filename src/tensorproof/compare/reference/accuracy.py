@@ -76,6 +76,9 @@ def units_of(test: TestSpec, layer_name: str) -> float:
     try:
         accuracy = accuracy_of(layer.kind, layer.parameters)
         base, growth = figures[accuracy]
+        if accuracy is Accuracy.ROUNDED:
+            # Merging layers round once for each operand after the first.
+            base *= max(1, len(layer.inputs) - 1)
         if growth:
             base += growth * math.sqrt(_terms(layer.kind, layer.parameters, _shapes(test).get(layer_name)))
         if accuracy is not Accuracy.FUNCTION and not is_exact(layer.parameters.get("activation")):
