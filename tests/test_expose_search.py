@@ -1,0 +1,229 @@
+"""How the search of `tensorproof expose` gets to failures: what programs are taught, what is declared, what is replayed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensorproof.errors import ConfigurationError
+from tensorproof.expose.feeding import Feeding
+from tensorproof.expose.moves import BLANKS, Batch, Legal, blank
+from tensorproof.expose.phases import Phase
+from tensorproof.expose.running import exposed
+from tensorproof.expose.settings import Settings
+from tensorproof.findings import Finding, Report, Verdict
+from tests.exposed_programs import RIVALS, failing_line, written
+
+pytestmark = pytest.mark.area("expose search")
+
+
+def found(report: Report) -> Finding:
+    (finding,) = report.findings
+    return finding
+
+
+def is_confirmed_at(report: Report, text: str, code: str) -> bool:
+    finding = found(report)
+    line = None if finding.location is None else finding.location.line
+    return (finding.rule.code, finding.verdict, line) == (code, Verdict.CONFIRMED, failing_line(text))
+
+
+# -- phases --------------------------------------------------------------------------------------------------------------
+
+
+def test_phases_take_turns_while_nothing_is_gained() -> None:
+    phase = Phase()
+    kinds = [phase.kind]
+    for _ in range(200):
+        if phase.is_over(1.0):
+            kinds.append(phase.kind)
+    assert kinds[:5] == ["approach", "repeat", "lesson", "approach", "repeat"]
+    phase = Phase()
+    assert not any(phase.is_over(-float(step)) for step in range(500)), "each step is progress"
+
+
+def test_one_sample_with_its_label_in_place_of_all() -> None:
+    fresh = {"x": np.arange(12.0).reshape(4, 3), "y": np.arange(4.0)}
+    batch = Batch({"x": np.zeros((4, 3)), "y": np.zeros(4)})
+    batch.repeat(fresh, np.random.default_rng(0))
+    row = int(batch.arrays["y"][0])
+    assert (batch.arrays["y"] == row).all() and (batch.arrays["x"] == fresh["x"][row]).all()
+    feeding = Feeding(Settings("train.py"), np.random.default_rng(0))
+    for name, array in (*fresh.items(), ("other", np.ones(7))):
+        feeding.given("data", name, array)
+    given = feeding.repeat("x", np.random.default_rng(0))
+    assert given.keys() == {"x", "y"}, "what has other rows is not of the same samples"
+    assert (given["x"] == fresh["x"][int(given["y"][0])]).all()
+    assert np.array_equal(feeding.restart("x")["x"], fresh["x"])
+
+
+#: The loss takes one logarithm of each row, and training pulls its probability up: it takes lessons to get another one to zero.
+LEARNT = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(3)
+x = torch.rand(240, 600)
+y = torch.randint(0, 10, (240,))
+net = torch.nn.Sequential(torch.nn.Linear(600, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10), torch.nn.Softmax(dim=-1))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for epoch in range(200):
+    for images, labels in DataLoader(TensorDataset(x, y), batch_size=24):
+        p = net(images)
+        logs = torch.log(p)  # fails
+        loss = torch.nn.functional.nll_loss(logs, labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_lessons_lead_where_the_moves_of_batches_alone_do_not(tmp_path: Path) -> None:
+    script = written(tmp_path, LEARNT)
+    report = exposed(script, runs=1, iterations=400, stop_after=1)
+    assert is_confirmed_at(report, LEARNT, "NUM101")
+    # The loss takes other logarithms than that of zero: only gradients show it, and it is the logarithm that fails.
+    assert (found(report).phase, found(report).reaches) == ("forward", "gradient")
+    assert exposed(script, runs=1, iterations=400, method="no-replacement").findings == ()
+    assert exposed(script, runs=1, iterations=400, method="plain").findings == ()
+
+
+#: All units of a layer are alike, and batches of several labels hold each other back.
+ALIKE = """
+import torch
+
+x = torch.rand(40, 12, generator=torch.Generator().manual_seed(0))
+y = torch.eye(4).repeat(10, 1)
+hidden = torch.zeros(12, 128, requires_grad=True)
+output = torch.zeros(128, 4, requires_grad=True)
+optimizer = torch.optim.SGD([hidden, output], lr=0.8)
+for step in range(600):
+    p = torch.sigmoid(torch.sigmoid(x @ hidden) @ output)
+    bad = torch.log(1 - p)  # fails
+    loss = -(y * torch.log(p) + (1 - y) * bad).sum(1).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_one_label_alone_leads_where_all_hold_each_other_back(tmp_path: Path) -> None:
+    script = written(tmp_path, ALIKE)
+    assert is_confirmed_at(exposed(script, runs=1, iterations=200, stop_after=1), ALIKE, "NUM101")
+    assert exposed(script, runs=1, iterations=200, method="no-replacement").findings == ()
+
+
+#: The epsilon is outside of the root: a row that is the same everywhere has a deviation of zero, and a gradient of 0/0.
+NORMALISED = """
+import torch
+
+x = torch.tensor([[0.0, 0.7, 0.4], [0.9, 0.3, 0.6], [0.2, 0.5, 0.8], [0.35, 0.65, 0.15]])
+scale = torch.ones(3, requires_grad=True)
+optimizer = torch.optim.SGD([scale], lr=0.01)
+for step in range(50):
+    h = x * scale
+    centred = h - h.mean(1, keepdim=True)
+    deviation = torch.sqrt((centred * centred).mean(1, keepdim=True))  # fails
+    loss = (centred / (deviation + 1e-5)).abs().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_row_that_is_the_same_everywhere_is_tried(tmp_path: Path) -> None:
+    report = exposed(written(tmp_path, NORMALISED), runs=2, stop_after=1)
+    assert is_confirmed_at(report, NORMALISED, "NUM401")
+    assert (found(report).phase, found(report).reaches) == ("backward", "gradient")
+    inside = NORMALISED.replace("(centred * centred).mean(1, keepdim=True))", "(centred * centred).mean(1, keepdim=True) + 1e-10)")
+    assert exposed(written(tmp_path, inside), runs=2).findings == ()
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.003, 0.99), (-3.0, -0.3), (0.0, 1.0), (-2.0, 5.0), (5.0, 5.5)])
+def test_blank_samples_are_legal(low: float, high: float) -> None:
+    value = np.full((3, 4), (low + high) / 2)
+    for number in BLANKS:
+        found = blank(value, Legal(low, high), number)
+        assert len(set(found[0])) == 1 and low <= found[0, 0] <= high
+        assert np.array_equal(found[1:], value[1:])
+
+
+# -- values that the program computes ------------------------------------------------------------------------------------
+
+COMPUTED = """
+import torch
+
+
+def spread(values):
+    return torch.log(values)  # fails
+
+
+def main():
+    x = torch.full((3, 2), 2.0) + 1
+    return spread(x).sum().item()
+
+
+main()
+"""
+
+
+def test_a_variable_with_a_declared_range_is_a_value_although_it_is_computed(tmp_path: Path) -> None:
+    script = written(tmp_path, COMPUTED)
+    report = exposed(script, runs=1, ranges={"x": (-5.0, 5.0)}, witnesses=tmp_path / "witnesses")
+    assert is_confirmed_at(report, COMPUTED, "NUM101")
+    assert "x (value:x) in [" in found(report).message
+    witness = found(report).witness
+    assert witness is not None
+    ended = subprocess.run([sys.executable, witness.script], capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+
+
+def test_what_is_computed_and_not_declared_stays_as_it_is(tmp_path: Path) -> None:
+    report = exposed(written(tmp_path, COMPUTED), runs=1, ranges={"*": (-5.0, 5.0)})
+    assert report.findings == ()
+    report = exposed(written(tmp_path, COMPUTED), runs=1, ranges={"unknown": (-5.0, 5.0)})
+    assert report.findings == ()
+
+
+# -- what else a run is ---------------------------------------------------------------------------------------------------
+
+#: Line 7 uses the numbers that chose the samples before it uses the samples.
+CHOSEN = """
+import torch
+
+data = torch.rand(50, 3) * 4
+w = torch.ones(3, requires_grad=True)
+optimizer = torch.optim.SGD([w], lr=0.001)
+for step in range(40):
+    x = data[torch.randperm(50)[:10]]
+    e = torch.exp(8 * (x * w).sum(1))  # fails
+    loss = e.log().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_numbers_that_choose_samples_are_no_values_of_a_replay(tmp_path: Path) -> None:
+    report = exposed(written(tmp_path, CHOSEN), runs=1, stop_after=1)
+    assert is_confirmed_at(report, CHOSEN, "NUM201")
+    assert "data:train.py:7:0 in [" in found(report).message
+
+
+def test_a_search_ends_after_as_many_findings_as_are_asked_for(tmp_path: Path) -> None:
+    script = written(tmp_path, RIVALS)
+    ranges = {"z": (-400.0, 400.0)}
+    assert len(exposed(script, runs=4, iterations=30, ranges=ranges).findings) == 2
+    assert len(exposed(script, runs=4, iterations=30, ranges=ranges, stop_after=1).findings) == 1
+    with pytest.raises(ConfigurationError, match="stop after 0: write 1 or more"):
+        exposed(script, stop_after=0)
+
+
+def test_a_program_that_draws_once_is_run_a_few_times_and_no_more(tmp_path: Path) -> None:
+    report = exposed(written(tmp_path, "import torch\n\nx = torch.rand(5)\nprint(torch.log(x * x + 0.1))\n"), runs=1)
+    assert report.findings == () and report.errors == ()
+    assert report.times["search on the CPU"] > 0.0
