@@ -9,7 +9,19 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import importlib
 
-TABLES = ("speed", "memory", "scale", "float16", "abstractions", "watch", "torch_models", "shapes", "fuzzing")
+TABLES = (
+    "speed",
+    "memory",
+    "scale",
+    "tensorflow_scale",
+    "float16",
+    "abstractions",
+    "watch",
+    "torch_models",
+    "framework_models",
+    "shapes",
+    "fuzzing",
+)
 #: Tables that take longer, and are made when they are named.
 LONG_TABLES = (
     "unit_tests",
@@ -21,6 +33,7 @@ LONG_TABLES = (
     "program_repairs",
     "installed_sources",
     "localisation",
+    "exposure",
 )
 
 

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -96,18 +96,16 @@ def measure(path: Path) -> dict[str, float]:
     }
 
 
-def main(arguments: Sequence[str] = ()) -> None:
-    if list(arguments[:1]) == ["--one"]:
-        print(json.dumps(measure(Path(arguments[1]))))
-        return
-    table = Table(title="cost per node (CPU, one thread)")
+def report(title: str, module: str, sizes: Sequence[int], write: Callable[[int, Path], object], suffix: str) -> None:
+    """The table of graphs that `write` makes, each measured by `python -m MODULE --one FILE`, which prints what `measure` gives."""
+    table = Table(title=title)
     for column in ("nodes", "load s", "analysis s", "total s", "us per node", "peak MB", "checkable", "proven"):
         table.add_column(column, justify="right")
     with tempfile.TemporaryDirectory() as folder:
-        for size in [int(text) for text in arguments] or SIZES:
-            path = Path(folder) / f"{size}.onnx"
-            path.write_bytes(graph(size).SerializeToString())
-            command = [sys.executable, "-m", "benchmarks.scale", "--one", str(path)]
+        for size in sizes:
+            path = Path(folder) / f"{size}{suffix}"
+            write(size, path)
+            command = [sys.executable, "-m", module, "--one", str(path)]
             row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             total = row["load"] + row["analysis"]
             table.add_row(
@@ -121,6 +119,15 @@ def main(arguments: Sequence[str] = ()) -> None:
                 f"{row['proven']:,}",
             )
     Console(width=110).print(table)
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    if list(arguments[:1]) == ["--one"]:
+        print(json.dumps(measure(Path(arguments[1]))))
+        return
+    sizes = [int(text) for text in arguments] or SIZES
+    title = "cost per node (CPU, one thread)"
+    report(title, "benchmarks.scale", sizes, lambda size, path: path.write_bytes(graph(size).SerializeToString()), ".onnx")
 
 
 if __name__ == "__main__":

@@ -61,6 +61,22 @@ BUDGETS = {
     "compare localising": 220,
     "compare search": 90,
     "compare models": 150,
+    "tensorflow control flow": 60,
+    "framework confirm": 150,
+    "fix frameworks": 150,
+    "expose": 350,
+    "expose search": 150,
+    "expose frameworks": 150,
+    "expose ranking": 90,
+    "expose function": 140,
+    "exposed programs": 120,
+    "tensorflow corpus": 240,
+    "jax programs": 200,
+    "keras models": 200,
+    "tensorflow files": 120,
+    "tensorflow spellings": 150,
+    "jax spellings": 150,
+    "framework models": 200,
 }
 
 # Tests leave nothing behind in the user's cache.

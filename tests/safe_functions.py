@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.safe_case import EPS, HALF, LAST, MILD, ONE, WIDE, XZ, ZERO, Case, X, number
+from tests.safe_case import AXES, EPS, HALF, LAST, MILD, ONE, WIDE, XZ, ZERO, Case, X, number
 
 FUNCTIONS: dict[str, Case] = {
     "root of a sum of products with itself": Case(
@@ -141,6 +141,24 @@ FUNCTIONS: dict[str, Case] = {
         idiom="average-by-softmax",
         constants=LAST,
     ),
+    "sum of a softmax": Case(
+        X,
+        "p = Softmax<axis=-1>(x)\n s = ReduceSum(p, last)\n y = Log(s)",
+        "p = Softmax<axis=-1>(x)\n s = ReduceSum(p, first)\n y = Log(s)",
+        "NUM101",
+        idiom="sum-of-softmax",
+        constants=AXES,
+    ),
+    "sum of a softmax written out": Case(
+        X,
+        "m = ReduceMax(x, last)\n d = Sub(x, m)\n e = Exp(d)\n t = ReduceSum(e, last)\n p = Div(e, t)\n"
+        "s = ReduceSum(p, last)\n y = Log(s)",
+        "m = ReduceMax(x, last)\n d = Sub(x, m)\n e = Exp(d)\n t = ReduceSum(e, last)\n p = Div(e, t)\n"
+        "s = ReduceSum(p, first)\n y = Log(s)",
+        "NUM101",
+        idiom="sum-of-softmax",
+        constants=AXES,
+    ),
     "cosine similarity": Case(
         "(float[8,64] x, float[8,64] v) => (float y)",
         """
@@ -224,5 +242,70 @@ FUNCTIONS: dict[str, Case] = {
         "NUM101",
         ranges={"x": (-3.0, 3.0)},
         idiom="guarded-choice",
+    ),
+    "exponential of a magnitude that is chosen": Case(
+        "(float[4,5] x) => (float[4,5] y)",
+        "c = GreaterOrEqual(x, zero)\n n = Neg(x)\n s = Where(c, n, x)\n y = Exp(s)" + number("zero", 0.0),
+        "c = GreaterOrEqual(x, zero)\n n = Neg(x)\n s = Where(c, x, n)\n y = Exp(s)" + number("zero", 0.0),
+        "NUM201",
+        ranges={"x": (-200.0, 200.0)},
+        idiom="guarded-choice",
+    ),
+    "mean of what is kept": Case(
+        "(float[4,8] x) => (float[4,1] y)",
+        """
+        c = Greater(x, zero)
+        w = Cast<to=1>(c)
+        n = ReduceSum<keepdims=1>(w, last)
+        some = Greater(n, tiny)
+        d = Where(some, n, one)
+        k = Mul(x, w)
+        s = ReduceSum<keepdims=1>(k, last)
+        y = Div(s, d)
+        """
+        + ZERO
+        + ONE
+        + number("tiny", 1e-37),
+        """
+        w = Exp(x)
+        n = ReduceSum<keepdims=1>(w, last)
+        some = Greater(n, tiny)
+        d = Where(some, n, one)
+        s = ReduceSum<keepdims=1>(x, last)
+        y = Div(s, d)
+        """
+        + ONE
+        + number("tiny", 1e-37),
+        "NUM202",
+        ranges={"x": (-87.0, 80.0)},
+        idiom="quotient-by-a-count",
+        constants=LAST,
+    ),
+    "unit vector by a quotient that is capped": Case(
+        "(float[4,5] x) => (float[4,5] y)",
+        """
+        s = Mul(x, x)
+        t = ReduceSum<keepdims=1>(s, last)
+        n = Sqrt(t)
+        q = Div(one, n)
+        m = Min(q, cap)
+        y = Mul(x, m)
+        """
+        + number("one", 1.0)
+        + number("cap", 1e6),
+        """
+        s = Mul(x, x)
+        t = ReduceSum<keepdims=1>(s, last)
+        n = Sqrt(t)
+        q = Div(one, n)
+        m = Max(q, cap)
+        y = Mul(x, m)
+        """
+        + number("one", 1.0)
+        + number("cap", 1e6),
+        "NUM103",
+        ranges={"x": (-3.0, 3.0)},
+        idiom="capped-quotient",
+        constants=LAST,
     ),
 }

@@ -7,12 +7,13 @@ ranges, and the rule that the near miss must keep. `idiom` names what proves the
 from __future__ import annotations
 
 from tests.safe_case import Case
+from tests.safe_convolutions import CONVOLUTIONS
 from tests.safe_functions import FUNCTIONS
 from tests.safe_losses import LOSSES
 from tests.safe_masks import MASKS
 from tests.safe_ratios import RATIOS
 from tests.safe_softmax import SOFTMAX_FORMS
 
-SAFE: dict[str, Case] = SOFTMAX_FORMS | RATIOS | LOSSES | FUNCTIONS | MASKS
+SAFE: dict[str, Case] = SOFTMAX_FORMS | RATIOS | LOSSES | FUNCTIONS | MASKS | CONVOLUTIONS
 
 __all__ = ["SAFE", "Case"]

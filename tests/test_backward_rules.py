@@ -47,6 +47,7 @@ FUNCTIONS: dict[str, Function] = {
     "Pow": torch.pow,
     "Reciprocal": torch.reciprocal,
     "Sqrt": torch.sqrt,
+    "tensorproof::Cbrt": lambda x: x.sign() * x.abs() ** (1.0 / 3.0),
     "Tan": torch.tan,
     # Torch refuses what is no probability.
     "tensorproof::BinaryCrossEntropy": lambda x, t: torch.nn.functional.binary_cross_entropy(
@@ -152,6 +153,7 @@ NEVER_BROKEN = {("Tan", FLOAT32)}
 #: Cells where nothing may be reported, forward or backward: operator, and the ends of each operand.
 SOUND = [
     ("Sqrt", [(1e-38, 1.0)]),
+    ("tensorproof::Cbrt", [(-1.0, -1e-30)]),
     ("Sqrt", [(1e-45, 1e30)]),
     ("Pow", [(0.0, 10.0), (2.0, 2.0)]),
     ("Pow", [(0.0, 10.0), (1.0, 1.0)]),
@@ -209,7 +211,7 @@ LEFT_OUT = {
     "tensorproof::DivNoNan": "torch has no such function",
 }
 #: Attributes that an operator cannot do without.
-ATTRIBUTES: dict[str, dict[str, Any]] = {"tensorproof::ScaledSum": {"factor": 0.5}}
+ATTRIBUTES: dict[str, dict[str, Any]] = {"tensorproof::ScaledSum": {"factor": 0.5}, "tensorproof::IntegerPower": {"exponent": 3}}
 #: Sizes of the numbers that are tried beside zero: what breaks only outside of them is left to NUM403.
 SIZES = (1e-12, 1e-6, 0.5, 1.0, 1.5, 2.0, 7.0, 80.0, 1e4, 1e9)
 

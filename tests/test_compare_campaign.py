@@ -353,7 +353,6 @@ def test_findings_that_do_not_show_again_are_dropped_and_counted(tmp_path: Path)
 
 
 def test_ray_and_a_pool_come_to_the_same(finished: tuple[Path, CampaignResult], tmp_path: Path) -> None:
-    pytest.importorskip("ray")
     result = run_campaign(options(tmp_path, engine="ray", jobs=2), PLAN)
     assert not result.errors
     assert summary(result) == summary(finished[1])

@@ -348,10 +348,16 @@ def test_float16_runs_stay_in_their_ranges(name: str) -> None:
 
 #: The reference takes the logarithm of the softmax, which LogSoftmax is there to avoid.
 STABLE = [name for name in SMALL if "LogSoftmax" not in SAFE[name].body + SAFE[name].near_body]
+#: Its convolution makes float32 numbers of bfloat16 ones, which its products refuse.
+REFERENCE = [
+    pytest.param(name, format, id=f"{format}-{name}")
+    for format in (FLOAT32, FLOAT16, BFLOAT16)
+    for name in STABLE
+    if format is not BFLOAT16 or "Conv<" not in SAFE[name].body
+]
 
 
-@pytest.mark.parametrize("name", STABLE)
-@pytest.mark.parametrize("format", [FLOAT32, FLOAT16, BFLOAT16], ids=str)
+@pytest.mark.parametrize(("name", "format"), REFERENCE)
 def test_runs_of_the_reference_stay_in_their_ranges(name: str, format: Format) -> None:
     for proto, ranges in both(SAFE[name]):
         narrow, box = (proto, dict(ranges)) if format is FLOAT32 else narrowed(proto, ranges, format)

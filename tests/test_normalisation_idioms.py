@@ -245,6 +245,34 @@ def test_what_is_folded_wrongly_is_not_bounded(wrong: str) -> None:
     assert "normalised-and-shifted-at-once" not in idioms_of(written(SCALED + wrong))
 
 
+SQUARE = f"(float[{N},{N}] x) => (float[{N},{N}] y) <int64[1] first = {{0}}, int64[1] last = {{-1}}>"
+
+
+def of_moments(axis: str) -> str:
+    """Statistics along an axis of a square matrix, the mean without that axis where it is multiplied: `tf.nn.moments`."""
+    scaled = SCALED.replace("-1", {"first": "0", "last": "-1"}[axis])
+    return scaled + f"k = Squeeze(m, {axis})\nxr = Mul(x, r)\nmr = Mul(k, r)\no = Sub(one, mr)\ny = Add(xr, o)"
+
+
+def test_a_mean_without_its_axis_meets_the_same_elements() -> None:
+    """Along the first axis the mean of each column meets that column all the same; along the last one it meets other rows."""
+    good, bad = (model(SQUARE, NUMBERS + of_moments(axis), opset=13) for axis in ("first", "last"))
+    low, high = range_of(good, 100.0).hull()
+    assert high <= math.sqrt(N) + 1.1
+    farthest = {"good": 0.0, "bad": 0.0}
+    for name, proto in (("good", good), ("bad", bad)):
+        run = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+        for seed in range(20):
+            generator = np.random.default_rng(seed)
+            rows = generator.choice([-100.0, 0.0, 100.0], (N, 1)) + generator.normal(0.0, 0.1, (N, N))
+            x = np.clip(rows if seed % 2 else rows.T, -100.0, 100.0).astype(np.float32)
+            (result,) = run.run(["y"], {"x": x})
+            farthest[name] = max(farthest[name], float(np.abs(result).max()))
+    assert farthest["good"] <= high and -low <= high
+    assert farthest["bad"] > 2.0 * high
+    assert range_of(bad, 100.0).hull()[1] >= farthest["bad"]
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("form", ["root of mean of powers", "norm clipped"])
 def test_every_target_has_its_bound(form: str, target: str) -> None:

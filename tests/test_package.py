@@ -57,6 +57,8 @@ def test_what_is_public() -> None:
         "check",
         "check_shapes",
         "diff",
+        "expose",
+        "expose_function",
         "find_system_tests",
         "find_witnesses",
         "fix",

@@ -95,7 +95,8 @@ def test_safe_forms_are_never_confirmed(precision: str | None) -> None:
         search = FullConfirm(proto, runs=22, budget=Budget(evaluations=30), shrink=False)
         for finding in search(graph, alarms):
             tried += 1
-            assert finding.verdict is Verdict.POSSIBLE or finding.node not in proven, (name, finding)
+            # An infinity that a minimum caps is no defect: a run shows it, and that no output sees it.
+            assert finding.verdict is Verdict.POSSIBLE or finding.is_note or finding.node not in proven, (name, finding)
     assert tried >= 50
 
 

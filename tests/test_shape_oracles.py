@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import warnings
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tensorproof.shapes.families import load_rules
 from tensorproof.shapes.rule_table import CLASSES, PROPERTIES, RULES
+from tests.shape_answers import answers, imports
 from tests.shape_cases import Case, Draw, all_cases
 from tests.shape_cases.exempt import EXEMPT
 
@@ -24,61 +22,12 @@ FEWER_RUNS = {"jax": 50, "keras": 50}
 #: Every name gets at least this many.
 LEAST = 6
 
-IMPORTS = {
-    "torch": "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n",
-    "numpy": "import numpy as np\n",
-    "jax": "import jax\nimport jax.numpy as jnp\n",
-    "tf": "import tensorflow as tf\n",
-    "keras": "import keras\n",
-    "scipy": "import numpy as np\nimport scipy.special\n",
-}
-
-
-def _imports(library: str) -> str:
-    """What an expression of a library needs; those of Python itself are compared through arrays of PyTorch."""
-    return IMPORTS.get(library, f"import {library}\nimport torch\n")
-
-
-@cache
-def _namespace(library: str) -> Mapping[str, Any]:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-    namespace: dict[str, Any] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        exec(_imports(library), namespace)
-    return namespace
-
-
-def _shape_of(value: Any) -> str:
-    if isinstance(value, list | tuple) and not hasattr(value, "numel"):
-        return "(" + ", ".join(_shape_of(part) for part in value) + ")"
-    if hasattr(value, "shape"):
-        return "[" + ", ".join(str(int(size)) for size in value.shape) + "]"
-    return type(value).__name__ if not isinstance(value, int) else str(value)
-
-
-def _real(library: str, setup: str, expression: str) -> str:
-    """The shape that the library computes, or `refused`."""
-    namespace = dict(_namespace(library))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        exec(setup, namespace)
-        try:
-            if library == "jax":
-                # Abstract evaluation: the same checks without compiling each of them.
-                return _shape_of(namespace["jax"].eval_shape(lambda: eval(expression, namespace)))
-            return _shape_of(eval(expression, namespace))
-        except Exception:
-            return "refused"
-
 
 def _claims(library: str, case: Case, expressions: list[str]) -> list[str]:
     """What the analysis says of each: the shape, or `refused`, or `unknown`."""
     lines = [f"y{number} = {expression}" for number, expression in enumerate(expressions)]
     # Names of the assigned values are asked for their shapes by text, so that tuples and numbers are seen, too.
-    before = _imports(library) + case.setup + "\n"
+    before = imports(library) + case.setup + "\n"
     first = before.count("\n") + 1
     analysis, values = analyse_with_values(before + "\n".join(lines), len(lines))
     assert not analysis.statistics.rule_errors
@@ -137,7 +86,7 @@ def compare(name: str, runs: int) -> None:
     library = _library(name)
     expressions = [case.generate(Draw(name, seed)) for seed in range(runs)]
     claims = _claims(library, case, expressions)
-    real = [_real(library, case.setup, expression) for expression in expressions]
+    real = answers(library, case.setup, expressions)
     wrong = [
         f"{expression}: {library} says {truth}, the analysis {claim}"
         for expression, truth, claim in zip(expressions, real, claims, strict=True)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import torch  # noqa: TID251
 
     from tensorproof.compare.diffing.comparison import Comparison
+    from tensorproof.expose.running import Progress
+    from tensorproof.expose.settings import Method
     from tensorproof.findings import Finding, Report, Verdict
     from tensorproof.low_precision.plan import plan_precision as plan
     from tensorproof.observe.watching import watch
@@ -42,6 +44,8 @@ __all__ = [
     "check",
     "check_shapes",
     "diff",
+    "expose",
+    "expose_function",
     "find_system_tests",
     "find_witnesses",
     "fix",
@@ -270,6 +274,112 @@ def diff(
     return compare(options, progress)
 
 
+def expose(
+    script: str | Path,
+    arguments: Sequence[str] = (),
+    *,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+    method: Method = "search",
+    epsilon: float = 0.15,
+    switch_rate: float = 0.05,
+    seed: int = 0,
+    runs: int = 10,
+    iterations: int = 1000,
+    evaluations: int = 100_000,
+    stop_after: int | None = None,
+    budget: float | None = 1800.0,
+    sandbox: bool = False,
+    witnesses: str | Path | None = None,
+    log: str | Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Report:
+    """Run a program of PyTorch or TensorFlow under observation, and drive its operators into NaN and infinity.
+
+    The script is run as `__main__`, unmodified, in a process of its own, with `arguments`. What it is fed (batches of loaders,
+    tensors, feeds) is moved by steps of `epsilon` of its legal width, and the part `switch_rate` of the samples replaced every
+    100 steps of training; random numbers and initial values are moved where that leads on. Legal is what was observed, or what
+    `ranges` declares, by the names of values that the report lists (`*` for all). `method` is `search`, or one of the
+    baselines: `no-replacement` (all samples are kept) and `plain` (nothing is moved).
+
+    A run ends with its first failure, and the program is run again for other operators, or with the next seed: `runs` times, with
+    `iterations` steps of training (0: as many as the program has) and `evaluations` gradients each. The same `seed` gives the
+    same result, unless `budget` seconds cut it short. After `stop_after` findings the search is over. With `sandbox`, the program
+    is run in a scratch copy of its folder.
+
+    A finding is confirmed when its replay, a script that needs nothing of tensorproof, failed at the same line in a fresh
+    process; replays are saved in the folder `witnesses`, if one is given. What the program prints goes to the file `log` (`-` for
+    standard error). The report's `errors` say why a program could not be run to an end.
+    """
+    from tensorproof.expose.running import exposed
+
+    return exposed(
+        script,
+        arguments,
+        ranges=ranges,
+        method=method,
+        epsilon=epsilon,
+        switch_rate=switch_rate,
+        seed=seed,
+        runs=runs,
+        iterations=iterations,
+        evaluations=evaluations,
+        stop_after=stop_after,
+        budget=budget,
+        sandbox=sandbox,
+        witnesses=witnesses,
+        log=log,
+        progress=progress,
+    )
+
+
+def expose_function(
+    function: str,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+    method: str = "search",
+    epsilon: float = 0.15,
+    seed: int = 0,
+    runs: int = 10,
+    evaluations: int = 5000,
+    stop_after: int | None = None,
+    budget: float | None = 600.0,
+    witnesses: str | Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Report:
+    """Search the arguments of one function for finite ones that make it, or its derivative, NaN or infinite.
+
+    `function` is a name, `torch.nn.functional.normalize`, `tf.math.reduce_std`, `package.module.f` or `file.py:f`. A method is
+    named by its class, and arguments that are parameters of the class go to its constructor. Its module is imported in a process
+    of its own. `arguments` are declarations of tensors (`"float32[4,3] in -10:10"`; `nograd` at the end: not differentiated) and
+    values. Tensors that are not declared are guessed where the signature says enough, and the report lists the guesses. What
+    distributions of PyTorch demand of their parameters is kept to; arguments that the function refuses with an exception are no
+    findings.
+
+    Special numbers of the ranges are tried, and random ones; then each operator inside that can fail is driven towards it by
+    steps of `epsilon` of the range, from `runs` starts (`method` `plain`: random numbers alone). `evaluations` bounds calls
+    and gradients together; the same `seed` gives the same result, unless `budget` seconds cut it short. A finding is confirmed
+    when a script that needs nothing of tensorproof failed with the same arguments in a fresh process; such scripts are saved in the
+    folder `witnesses`, if one is given.
+    """
+    from tensorproof.expose.function_running import exposed_function
+
+    return exposed_function(
+        function,
+        arguments,
+        ranges=ranges,
+        method=method,
+        epsilon=epsilon,
+        seed=seed,
+        runs=runs,
+        evaluations=evaluations,
+        stop_after=stop_after,
+        budget=budget,
+        witnesses=witnesses,
+        progress=progress,
+    )
+
+
 def fix(
     model: str | Path | onnx.ModelProto,
     *,
@@ -284,7 +394,7 @@ def fix(
     progress: Callable[[str, str], None] | None = None,
     **scan: Unpack[ScanOptions],
 ) -> Fixed:
-    """Check an ONNX model, or a PyTorch program (`module.py:name`), and repair it.
+    """Check a model, and repair it: an ONNX model, a PyTorch program (`module.py:name`), a graph file or SavedModel of TensorFlow.
 
     For every finding (of `nodes`: names or patterns) a repair is sought that passes its verification.
 
@@ -295,6 +405,8 @@ def fix(
     `ignore` are codes of rules, as on the command line.
 
     Of a program the source is repaired, at the lines of its findings (`Fixed.source`); points (200) are run in eager PyTorch.
+    In files of TensorFlow operands are held in their valid range (`Fixed.graph_file`, which writes the model); points (20) are run
+    in TensorFlow. For other models of TensorFlow, Keras and JAX it is said what to clamp, and where (`Fixed.by_hand`).
     """
     from tensorproof.preparing import Prepared
     from tensorproof.repair.fixing import fixed
@@ -303,6 +415,10 @@ def fix(
 
     prepared = Prepared.of(model, **scan)
     repaired = fixed if prepared.program is None else fixed_program
+    if prepared.framework is not None:
+        from tensorproof.repair.framework import fixed_framework
+
+        repaired = fixed_framework
     return repaired(
         prepared,
         nodes=nodes,

@@ -25,6 +25,8 @@ DEFAULT_REACH = 100.0
 #: Undeclared symbolic dimensions: the leading axis (a batch) and any other.
 DEFAULT_BATCH = 1
 DEFAULT_SIZE = 16
+#: A variable that counts (steps, examples) goes no further than this.
+COUNTED = float(1 << 31)
 #: At most this many combinations of dimension sizes are analysed; beyond, the report is incomplete and says so.
 MAX_SIZE_COMBINATIONS = 64
 #: An input of more elements than this is a mistake in a dimension, not a model.
@@ -395,7 +397,8 @@ def _indexed_size(model: Model, number: int) -> int | None:
 def _weight_domains(model: Model, mode: WeightMode, domains: Mapping[str, Domain]) -> dict[int, Domain]:
     """A domain for each weight that is a range: those named in the declarations, and all of them in architecture mode.
 
-    In the mode `init` a weight whose initialisation is known has the range of that.
+    In the mode `init` a weight whose initialisation is known has the range of that. A weight that the file gives no value is a
+    range in every mode.
 
     Only floating initialisers of more than one element count as weights there: exporters lift scalar constants of the
     program (an epsilon, a temperature) into initialisers, too.
@@ -408,6 +411,9 @@ def _weight_domains(model: Model, mode: WeightMode, domains: Mapping[str, Domain
         named = domains.get(value.name)
         if named is not None:
             found[number] = named
+            continue
+        if number in model.unvalued:
+            found[number] = _without_value(model, number, formula, number in variances)
             continue
         array = model.constants[number]
         if formula is None or value.format is None or not value.format.is_float or array.size <= 1:
@@ -423,6 +429,21 @@ def _weight_domains(model: Model, mode: WeightMode, domains: Mapping[str, Domain
         low, high = max(low, value.format.low), min(high, value.format.high)
         found[number] = Domain("box", low, high, source=f"weights {mode}")
     return found
+
+
+def _without_value(
+    model: Model, number: int, formula: Callable[[float, float], tuple[float, float]] | None, is_variance: bool
+) -> Domain:
+    """The range of a weight that has none but its initialiser's, as DEBAR takes it; an integer may have counted up from there."""
+    format = model.values[number].format or FLOAT32
+    ends = model.initial_ranges.get(number)
+    source = "initialiser" if ends is not None else "no initialiser known"
+    if not format.is_float:
+        low = 0.0 if ends is None else ends[0]
+        return Domain("box", low, min(format.high, low + COUNTED), source=source)
+    low, high = (formula or _debar)(*(ends or (0.0, 0.0)))
+    low, high = max(low, format.low), min(high, format.high)
+    return Domain("box", max(low, 0.0) if is_variance else low, max(high, 0.0) if is_variance else high, source=source)
 
 
 def weight_formula(mode: WeightMode) -> Callable[[float, float], tuple[float, float]] | None:

@@ -379,8 +379,12 @@ class _Collector:
         return best
 
     def constant_findings(self) -> Iterable[Finding]:
-        """Weights that are NaN: each is a defect of its own, whether or not a node reads it."""
-        for number in self.constants.nan_roots:
+        """Weights that are NaN, each a defect of its own, read or not; and numbers of the program that are, where they are used."""
+        checked = [record.roots for record in self.ranged.records.values() if record.checkable]
+        read = frozenset[int]().union(*checked, *(flow.roots for flow in self.ranged.outputs.values()))
+        for number, root in self.constants.nan_roots.items():
+            if number not in self.model.weights and root not in read:
+                continue
             yield self.about_constant(number, CONSTANT_NOT_FINITE, "holds NaN")
         for number, why in self.model.conversions.items():
             if why == "overflow":

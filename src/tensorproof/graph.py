@@ -120,6 +120,8 @@ class Model:
     default_sizes: dict[str, int] = field(default_factory=dict[str, int])
     #: What weights may be when the model is built, by number, where its initialisation is known.
     initial_ranges: dict[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]])
+    #: Weights that the file gives no value: they are ranges, and their arrays only state a shape.
+    unvalued: frozenset[int] = frozenset()
     #: What analyses found out about the model alone, by their own names. A model is not changed once it is analysed.
     memory: dict[str, Any] = field(default_factory=dict[str, Any], init=False, repr=False, compare=False)
 

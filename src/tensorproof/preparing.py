@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, get_args
 
 from tensorproof import checking
 from tensorproof.assumptions import Declarations, domain_from_json
@@ -15,11 +15,13 @@ from tensorproof.confirm.quick import QuickConfirm
 from tensorproof.confirm.search import Budget
 from tensorproof.errors import ConfigurationError
 from tensorproof.findings import Report
+from tensorproof.frontends.framework_model import FrameworkModel, ReadingOptions
 from tensorproof.frontends.input_declarations import InputDeclaration, parse_declaration
 from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.frontends.onnx_precision import converted, find_precision
-from tensorproof.frontends.reading import read_onnx
+from tensorproof.frontends.reading import read_framework_file, read_framework_program, read_onnx
 from tensorproof.frontends.torch_program import ProgramOptions, TorchProgram, is_program, read_program
+from tensorproof.frontends.user_program import find_program
 from tensorproof.graph import Model
 from tensorproof.ranges import weight_cache
 from tensorproof.ranges.abstraction import Abstraction, chosen
@@ -29,7 +31,11 @@ from tensorproof.targets import Target, find_target
 if TYPE_CHECKING:
     import onnx
 
+    from tensorproof.confirm.framework_confirm import FrameworkConfirm
     from tensorproof.confirm.torch_confirm import TorchConfirm
+
+#: What confirms findings, by the kind of the model.
+Confirm: TypeAlias = "QuickConfirm | FullConfirm | TorchConfirm | FrameworkConfirm"
 
 
 class ScanOptions(TypedDict, total=False):
@@ -44,7 +50,9 @@ class ScanOptions(TypedDict, total=False):
     affine) choose what that first pass keeps. Without `cache`, summaries of weights are neither read from nor written to the
     user's cache folder.
 
-    For PyTorch programs: `inputs` declares inputs (`{"x": "float32[N,3,32,32] in [0,1]"}`), `state` is a file of trained weights.
+    For programs: `inputs` declares inputs (`{"x": "float32[N,3,32,32] in [0,1]"}`), `state` is a file of trained weights (PyTorch).
+    `signature` picks one of a SavedModel. `trust` lets files of models run code of their own (Lambda layers of Keras, operators
+    that call Python or read files).
     """
 
     ranges: Mapping[str, Any] | None
@@ -60,13 +68,15 @@ class ScanOptions(TypedDict, total=False):
     cache: bool
     inputs: Mapping[str, str] | None
     state: str | None
+    trust: bool
+    signature: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A model that was read, and converted if a precision was asked for, with declarations, target and effort.
 
-    It comes from an ONNX file (`onnx_model`) or from a program of PyTorch (`program`).
+    It comes from an ONNX file (`onnx_model`), from a program of PyTorch (`program`) or from another framework (`framework`).
     """
 
     graph: Model
@@ -79,6 +89,7 @@ class Prepared:
     phase: ModelPhase = "inference"
     onnx_model: onnx.ModelProto | None = None
     program: TorchProgram | None = None
+    framework: FrameworkModel | None = None
 
     @classmethod
     def of(
@@ -99,8 +110,10 @@ class Prepared:
         cache: bool = True,
         inputs: Mapping[str, str] | None = None,
         state: str | None = None,
+        trust: bool = False,
+        signature: str | None = None,
     ) -> Prepared:
-        """Read a model: a file, a ModelProto, `module.py:name`, an nn.Module or a function. Options are checked first."""
+        """Read a model: a file, a ModelProto, `module.py:name`, a live model or a function. Options are checked first."""
         runtime = None if target is None else find_target(target)
         abstraction = chosen(tensors, values)
         checked_effort(effort)
@@ -109,11 +122,21 @@ class Prepared:
         sizes = {name: (size, size) if isinstance(size, int) else size for name, size in (dims or {}).items()}
         domains = {name: domain_from_json(value, name) for name, value in (ranges or {}).items()}
         declared = Declarations(domains, sizes, weights, samples)
+        reading = ReadingOptions(example, _parsed(inputs or {}), sizes, state, phase == "training", precision, trust, signature)
+        framework = read_framework_file(Path(model), reading) if isinstance(model, str | Path) else None
+        if framework is not None:
+            return cls._of_framework(framework, declared, runtime, abstraction, effort, checked_phase, reading)
+        found: Any = model
+        if is_program(model) and not str(model).endswith(".pt2"):
+            found = find_program(model, example=example)
+            framework = read_framework_program(found, reading)
+            if framework is not None:
+                return cls._of_framework(framework, declared, runtime, abstraction, effort, checked_phase, reading)
         if is_program(model):
             options = ProgramOptions(
                 example, _parsed(inputs or {}), sizes, state, phase == "training", None if precision is None else _dtype(precision)
             )
-            program = read_program(model, options)
+            program = read_program(found, options)
             return cls(
                 program.traced.model,
                 replace(declared, domains={**program.domains, **domains}),
@@ -142,11 +165,43 @@ class Prepared:
             onnx_model=proto,
         )
 
+    @classmethod
+    def _of_framework(
+        cls,
+        framework: FrameworkModel,
+        declared: Declarations,
+        runtime: Target | None,
+        abstraction: Abstraction,
+        effort: int,
+        phase: ModelPhase,
+        options: ReadingOptions,
+    ) -> Prepared:
+        """A model of TensorFlow, Keras or JAX, as the target computes it."""
+        if options.precision is not None and not framework.converts:
+            raise ConfigurationError(f"precision: a {framework.framework} model is checked in its own formats; convert it first")
+        target = runtime or find_target(framework.target)
+        graph = framework.model
+        if target.reassociates and framework.reassociates:
+            from tensorproof.frontends.tensorflow_reassociation import reassociated
+
+            graph = reassociated(graph, framework.operators())
+        return cls(
+            graph,
+            replace(declared, domains={**framework.domains, **declared.domains}),
+            target,
+            abstraction,
+            options.precision,
+            effort,
+            framework.path,
+            phase,
+            framework=framework,
+        )
+
     @property
     def proto(self) -> onnx.ModelProto:
         """The protobuf of the model, for what works on ONNX files alone."""
         if self.onnx_model is None:
-            raise ConfigurationError(f"{self.graph.name}: this works on ONNX files; export the program with torch.onnx.export")
+            raise ConfigurationError(f"{self.graph.name}: this works on ONNX files; export the model to ONNX first")
         return self.onnx_model
 
     @property
@@ -162,8 +217,11 @@ class Prepared:
         time_limit: float | None = None,
         folder: Path | None = None,
         progress: Callable[[int], None] | None = None,
-    ) -> QuickConfirm | TorchConfirm:
+    ) -> Confirm:
         """The confirmation by samples, in the model's own runtime."""
+        if self.framework is not None:
+            confirmation = self.framework.confirmation()
+            return confirmation(self.framework, seed=seed, runs=runs, time_limit=time_limit, folder=folder, progress=progress)
         if self.program is not None:
             from tensorproof.confirm.torch_confirm import TorchConfirm
 
@@ -189,8 +247,22 @@ class Prepared:
         nodes: tuple[str, ...] = (),
         shrink: bool = True,
         search_progress: Callable[[str, int, float], None] | None = None,
-    ) -> FullConfirm | TorchConfirm:
+    ) -> Confirm:
         """The confirmation by samples and a search, in the model's own runtime."""
+        if self.framework is not None:
+            confirmation = self.framework.confirmation()
+            return confirmation(
+                self.framework,
+                seed=budget.seed,
+                runs=runs,
+                time_limit=time_limit,
+                folder=folder,
+                progress=progress,
+                nodes=nodes,
+                budget=budget,
+                shrink=shrink,
+                search_progress=search_progress,
+            )
         if self.program is not None:
             from tensorproof.confirm.torch_confirm import TorchConfirm
 
@@ -223,7 +295,7 @@ class Prepared:
 
     def checked(
         self,
-        confirming: QuickConfirm | TorchConfirm | None,
+        confirming: Confirm | None,
         *,
         progress: Callable[[str, int], None] | None = None,
         insist: bool = False,
@@ -240,16 +312,35 @@ class Prepared:
             progress=progress,
             insist=insist,
             phase=self.phase,
-            trainable=None if self.program is None else self.program.traced.trainable or None,
+            trainable=self.trainable,
         )
         weight_cache.save()
+        if self.framework is not None:
+            report = self._of_its_framework(report, self.framework)
         if self.program is not None and self.phase == "training":
             report = self._with_training(report, self.program, confirming)
         if confirming is not None and confirming.notes:
             report.assumptions["confirm"] = sorted(set(confirming.notes))
         return report
 
-    def _with_training(self, report: Report, program: TorchProgram, confirming: QuickConfirm | TorchConfirm | None) -> Report:
+    @property
+    def trainable(self) -> frozenset[int] | None:
+        """The values that training changes, where the front end says it."""
+        if self.program is not None:
+            return self.program.traced.trainable or None
+        return None if self.framework is None else self.framework.trainable or None
+
+    def _of_its_framework(self, report: Report, framework: FrameworkModel) -> Report:
+        """The report with what the front end has to say, and findings of gradients where they belong."""
+        from tensorproof.training.explicit_backward import settled
+
+        # A program may differentiate itself, whatever it is checked for.
+        report = settled(report, self.graph, partners=framework.partners, effort=self.effort)
+        if framework.notes:
+            report.assumptions["notes"] = [*report.assumptions.get("notes", ()), *framework.notes]
+        return report
+
+    def _with_training(self, report: Report, program: TorchProgram, confirming: Confirm | None) -> Report:
         """The report with what the graph of the training step, and steps in low precision, add to it."""
         from tensorproof.training.backward import Sampling
         from tensorproof.training.report import with_training

@@ -30,7 +30,8 @@ class FunctionError:
     formats: frozenset[str] = frozenset()
 
 
-_NONE: Mapping[str, FunctionError] = MappingProxyType({})
+_Errors = Mapping[str, FunctionError | tuple[FunctionError, ...]]
+_NONE: _Errors = MappingProxyType({})
 _NO_ERROR = FunctionError()
 
 
@@ -39,6 +40,8 @@ class Target:
     """The arithmetic of one runtime.
 
     `flushes_results` (FTZ) and `flushes_operands` (DAZ) are separate: under FTZ alone x != y does not imply x - y != 0.
+    `fuses_products` says that a product may enter a sum without being rounded (fused multiply-add).
+    An operator whose errors differ by format has several `function_errors`.
     `evaluates_in_float32` names operators whose operands are converted to float32 even if they are float64 or integers.
     """
 
@@ -48,8 +51,11 @@ class Target:
     flushes_operands: bool = False
     accumulates_wide: bool = False
     keeps_chains_wide: bool = False
+    fuses_products: bool = False
     evaluates_in_float32: frozenset[str] = frozenset()
-    function_errors: Mapping[str, FunctionError] = field(default_factory=lambda: _NONE)
+    #: Whether constants of a graph may be put together before it runs: (x + a) + b as x + (a + b).
+    reassociates: bool = False
+    function_errors: _Errors = field(default_factory=lambda: _NONE)
 
     def accumulation(self, fmt: Format) -> Format:
         """The format in which sums of `fmt` terms are accumulated."""
@@ -57,9 +63,14 @@ class Target:
 
     def function_error(self, name: str, fmt: Format) -> FunctionError:
         """What this target adds to the error of an operator's block."""
-        found = self.function_errors.get(name, _NO_ERROR)
-        return found if not found.formats or fmt.name in found.formats else _NO_ERROR
+        stated = self.function_errors.get(name, _NO_ERROR)
+        for found in stated if isinstance(stated, tuple) else (stated,):
+            if not found.formats or fmt.name in found.formats:
+                return found
+        return _NO_ERROR
 
+
+_SINGLE, _DOUBLE, _WIDE = frozenset({"float32"}), frozenset({"float64"}), frozenset({"float32", "float64"})
 
 IEEE = Target("ieee", "IEEE 754 with subnormals; sums accumulate in the tensor's own format, in any order.")
 ONNXRUNTIME_CPU = Target(
@@ -117,14 +128,76 @@ TORCH_CPU = Target(
 )
 TENSORFLOW_CPU = Target(
     "tensorflow-cpu",
-    "TensorFlow on the CPU: subnormal operands and results are flushed to zero.",
+    "TensorFlow on the CPU: subnormal operands and results are flushed to zero, 16-bit sums accumulate in float32; in graphs"
+    " constants may be gathered first ((1 - x) + 1e-8 is computed as 1 - x).",
     flushes_results=True,
     flushes_operands=True,
     accumulates_wide=True,
+    reassociates=True,
+    function_errors=MappingProxyType(
+        {
+            # Against float64 over a million float32 arguments of the whole line, alone and in vectors, and all 16-bit ones, which
+            # are computed in float32, and float64 ones against NumPy; TensorFlow 2.21, x86-64 with AVX-512. Worst in units of the
+            # last place: 5.2 for the error function, 7 for tanh (float64), 4.0 for expm1, asin, acos and atan, 3.8 for log1p;
+            # 63 for erfc where it is small, and 322 in float64.
+            "Erf": FunctionError(ulps=4.0, formats=_WIDE),
+            "Tanh": FunctionError(ulps=6.0, formats=_WIDE),
+            "Expm1": FunctionError(ulps=2.0, formats=_WIDE),
+            "Log1p": FunctionError(ulps=2.0, formats=_WIDE),
+            "Asin": FunctionError(ulps=2.0, formats=_WIDE),
+            "Acos": FunctionError(ulps=2.0, formats=_WIDE),
+            "Atan": FunctionError(ulps=2.0, formats=_WIDE),
+            "Erfc": (FunctionError(ulps=92.0, formats=_SINGLE), FunctionError(ulps=400.0, formats=_DOUBLE)),
+            # Newton's iteration in vectors: 2 units, and from 1e34 on, where the results of its steps are flushed, up to the
+            # smallest normal number. The reciprocal square root, which is spelled in two steps, is one: 3.2 units.
+            "Reciprocal": FunctionError(ulps=4.0, absolute=2.0**-126),
+        }
+    ),
+)
+JAX_CPU = Target(
+    "jax-cpu",
+    "JAX on the CPU: XLA flushes subnormal operands and results to zero, fuses products into sums, may keep chains of 16-bit"
+    " operators in float32 and divides by constants through their reciprocal. Programs are taken as written, although XLA adds"
+    " constants first ((1 - x) + 1e-8 becomes 1 - x) and replaces exp(x) exp(y), log(exp(x)) and quotients of quotients.",
+    flushes_results=True,
+    flushes_operands=True,
+    accumulates_wide=True,
+    keeps_chains_wide=True,
+    fuses_products=True,
+    function_errors=MappingProxyType(
+        {
+            # Against float64 over a million float32 arguments of the whole line, alone and in vectors, and all 16-bit ones;
+            # JAX 0.10.2, x86-64 with AVX-512. A quotient by a number that is one for all elements is a product: 1.5 units.
+            "Div": FunctionError(ulps=1.0),
+            # The reciprocal square root, which is spelled in two steps, is one: 2.6 units.
+            "Reciprocal": FunctionError(ulps=3.0),
+            # Worst in units of the last place: 5.0 for exp and expm1 beside their overflow, 4.1 for the arc tangent, 5.2 for the
+            # error function, which exceeds 1; 24.5 for sinh and cosh, 64 for erfc and the inverse of erf. In float64 (against
+            # NumPy) 129 for log1p and atanh, 467 for sinh and cosh, 482 for erfc, 140,000 for the inverse of erf, 6 for tanh.
+            "Exp": FunctionError(ulps=4.0),
+            "Expm1": FunctionError(ulps=4.0),
+            "Log1p": FunctionError(ulps=160.0, formats=_DOUBLE),
+            "Atanh": FunctionError(ulps=160.0, formats=_DOUBLE),
+            "Tanh": FunctionError(ulps=4.0, formats=_DOUBLE),
+            "Atan": FunctionError(ulps=4.0),
+            "Sinh": (FunctionError(ulps=28.0, formats=_SINGLE), FunctionError(ulps=600.0, formats=_DOUBLE)),
+            "Cosh": (FunctionError(ulps=28.0, formats=_SINGLE), FunctionError(ulps=600.0, formats=_DOUBLE)),
+            "Erf": FunctionError(ulps=4.0, overshoot=2.0**-21),
+            "Erfc": (FunctionError(ulps=92.0, formats=_SINGLE), FunctionError(ulps=800.0, formats=_DOUBLE)),
+            "Erfinv": (FunctionError(ulps=92.0, formats=_SINGLE), FunctionError(ulps=2.0**18, formats=_DOUBLE)),
+            "Digamma": FunctionError(ulps=8.0),
+            # 2 atan2(x, 1 + sqrt(1 - x^2)), whose quotient is flushed for the smallest numbers.
+            "Asin": FunctionError(absolute=2.0**-125),
+            # -5.6e-16 for subnormal numbers of either sign.
+            "Cbrt": FunctionError(absolute=2.0**-50),
+            # Lanczos' sum cancels beside the zeros at 1 and 2: worst 3.3e-6.
+            "Lgamma": FunctionError(absolute=2.0**-17, ulps=8.0),
+        }
+    ),
 )
 
 TARGETS: Mapping[str, Target] = MappingProxyType(
-    {target.name: target for target in (IEEE, ONNXRUNTIME_CPU, TORCH_CPU, TENSORFLOW_CPU)}
+    {target.name: target for target in (IEEE, ONNXRUNTIME_CPU, TORCH_CPU, TENSORFLOW_CPU, JAX_CPU)}
 )
 
 

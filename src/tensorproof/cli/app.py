@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -12,6 +12,7 @@ from tensorproof.errors import TensorproofError
 
 if TYPE_CHECKING:
     from tensorproof.cli.scanning import ScanArguments
+    from tensorproof.expose.settings import Method
 
 app = typer.Typer(
     name="tensorproof",
@@ -27,6 +28,7 @@ _debug = False
 
 # -- options that several commands have -------------------------------------------------------------------------------
 
+_MODELS = "ONNX, SavedModel, .pb, .pbtxt, .meta, .keras, .pt2, or module.py:name (PyTorch, TensorFlow, Keras, JAX)."
 RangeOptions = Annotated[
     list[str] | None,
     typer.Option("--range", metavar="NAME=LOW:HIGH", help="Range of an input (or weight); `*` for all. Repeatable."),
@@ -48,6 +50,10 @@ InputOptions = Annotated[
 StateFile = Annotated[
     Path | None, typer.Option("--state", metavar="FILE", help="Trained weights of a program (.safetensors, .pt).")
 ]
+SignatureName = Annotated[
+    str | None, typer.Option("--signature", help="Signature of a SavedModel.", show_default="serving_default, else the first")
+]
+Trust = Annotated[bool, typer.Option("--trust", help="Let a model file run code of its own (Lambda layers, Python operators).")]
 Effort = Annotated[int | None, typer.Option(metavar="0..3", help="How far to refine what is not proven at once.", show_default="1")]
 Select = Annotated[list[str] | None, typer.Option(metavar="CODES", help="Only these rules, e.g. NUM1,NUM203.")]
 Ignore = Annotated[list[str] | None, typer.Option(metavar="CODES", help="Not these rules; NUM101[/decoder/*] ignores by node.")]
@@ -68,9 +74,7 @@ def common(
 
 @app.command()
 def check(
-    models: Annotated[
-        list[Path], typer.Argument(metavar="MODEL...", help="ONNX files, or PyTorch programs: module.py:name.", show_default=False)
-    ],
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help=_MODELS, show_default=False)],
     ranges: RangeOptions = None,
     ranges_file: RangesFile = None,
     samples: Samples = None,
@@ -82,6 +86,8 @@ def check(
     phase: PhaseName = None,
     inputs: InputOptions = None,
     state: StateFile = None,
+    signature: SignatureName = None,
+    trust: Trust = False,
     tensors: Annotated[
         str | None, typer.Option(help="Cells of the first pass: smash, partition or expand.", show_default="partition")
     ] = None,
@@ -109,7 +115,7 @@ def check(
 
     options = CheckOptions(
         models=tuple(models),
-        scan=_scan(ranges, ranges_file, samples, dims, weights, precision, target, effort, phase, inputs, state),
+        scan=_scan(ranges, ranges_file, samples, dims, weights, precision, target, effort, phase, inputs, state, signature, trust),
         tensors=tensors,
         values=values,
         cache=not no_cache,
@@ -132,7 +138,7 @@ def check(
 
 @app.command()
 def confirm(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file, or module.py:name.", show_default=False)],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help=_MODELS, show_default=False)],
     nodes: Annotated[
         list[str] | None, typer.Option("--node", metavar="NAME", help="Only findings at this node (or pattern). Repeatable.")
     ] = None,
@@ -147,6 +153,8 @@ def confirm(
     phase: PhaseName = None,
     inputs: InputOptions = None,
     state: StateFile = None,
+    signature: SignatureName = None,
+    trust: Trust = False,
     method: Annotated[str, typer.Option(help="full, gradient (one descent), random (samples) or uniform.")] = "full",
     evaluations: Annotated[int, typer.Option(metavar="N", help="Evaluations that the search of one finding may take.")] = 600,
     budget: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of all searches.")] = None,
@@ -174,7 +182,7 @@ def confirm(
     options = ConfirmOptions(
         model=model,
         nodes=tuple(nodes or ()),
-        scan=_scan(ranges, ranges_file, samples, dims, weights, precision, target, effort, phase, inputs, state),
+        scan=_scan(ranges, ranges_file, samples, dims, weights, precision, target, effort, phase, inputs, state, signature, trust),
         method=method,
         evaluations=evaluations,
         budget=budget,
@@ -196,7 +204,7 @@ def confirm(
 
 @app.command()
 def fix(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file, or module.py:name.", show_default=False)],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help=_MODELS, show_default=False)],
     nodes: Annotated[
         list[str] | None, typer.Option("--node", metavar="NAME", help="Only findings at this node (or pattern). Repeatable.")
     ] = None,
@@ -220,6 +228,8 @@ def fix(
     phase: PhaseName = None,
     inputs: InputOptions = None,
     state: StateFile = None,
+    signature: SignatureName = None,
+    trust: Trust = False,
     seed: Annotated[int | None, typer.Option(help="Seed of the samples.", show_default="0")] = None,
     runs: Annotated[
         int | None,
@@ -244,7 +254,7 @@ def fix(
         select=_split(select),
         ignore=_split(ignore),
         diff=diff,
-        scan=_scan(ranges, ranges_file, samples, dims, weights, precision, target, effort, phase, inputs, state),
+        scan=_scan(ranges, ranges_file, samples, dims, weights, precision, target, effort, phase, inputs, state, signature, trust),
         seed=seed,
         runs=runs,
         witnesses=witnesses,
@@ -448,6 +458,91 @@ def fuzz(
 
 
 @app.command()
+def expose(
+    script: Annotated[
+        Path | None, typer.Argument(metavar="SCRIPT", help="A program of PyTorch or TensorFlow.", show_default=False)
+    ] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="ARGS", help="Arguments of the script; write -- before them.", show_default=False)
+    ] = None,
+    function: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="In place of a script: torch.nn.functional.normalize, package.module.f or file.py:f."),
+    ] = None,
+    args: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=WHAT", help='Argument of it: "x=float32[4,3] in -10:10", "dim=-1". Repeatable, or with `;`.'),
+    ] = None,
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option("--range", metavar="NAME=LOW:HIGH", help="Legal range of a value; `*` for all. Repeatable."),
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="search; no-replacement (all samples are kept); plain (nothing is moved).")
+    ] = "search",
+    epsilon: Annotated[float, typer.Option(help="Step of inputs, as a part of their legal width.")] = 0.15,
+    switch_rate: Annotated[float, typer.Option(help="Part of the samples that is replaced every 100 steps.")] = 0.05,
+    seed: Annotated[int | None, typer.Option(help="Seed of the first run.", show_default="0")] = None,
+    runs: Annotated[int, typer.Option(metavar="N", help="How often the script is run, at most.")] = 10,
+    iterations: Annotated[int, typer.Option(metavar="N", help="Steps of training of one run; 0: as many as it has.")] = 1000,
+    evaluations: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Gradients that one run may take.", show_default="100000; 5000 for a function"),
+    ] = None,
+    stop_after: Annotated[int | None, typer.Option(metavar="N", help="End the search after so many findings.")] = None,
+    budget: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Time limit of all runs; what they found is still replayed.")
+    ] = 1800.0,
+    sandbox: Annotated[bool, typer.Option("--sandbox", help="Run it in a scratch copy of its folder.")] = False,
+    witnesses: Annotated[Path, typer.Option(metavar="DIR", help="Where failing values and their replays are saved.")] = Path(
+        "tensorproof-witnesses"
+    ),
+    log: Annotated[str | None, typer.Option(metavar="FILE", help="What the script prints; `-` is standard error.")] = None,
+    format: ReportFormat = "terminal",
+    output: OutputFile = None,
+    select: Select = None,
+    ignore: Ignore = None,
+    fail_on: FailOn = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Same as --fail-on incomplete.")] = False,
+    baseline: Annotated[Path | None, typer.Option(metavar="FILE", help="Known findings, not reported again.")] = None,
+    write_baseline: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the findings as a new baseline.")] = None,
+) -> None:
+    """Run a training script, unmodified, and move what it is fed and draws until an operator fails: line, values, replay.
+
+    With --function, the arguments of one function are moved in the same way.
+    """
+    from tensorproof.cli.expose import ExposeOptions, run_expose
+
+    options = ExposeOptions(
+        script=script,
+        arguments=tuple(arguments or ()),
+        function=function,
+        args=tuple(args or ()),
+        ranges=tuple(ranges or ()),
+        method=cast("Method", method),
+        epsilon=epsilon,
+        switch_rate=switch_rate,
+        seed=seed,
+        runs=runs,
+        stop_after=stop_after,
+        iterations=iterations,
+        evaluations=evaluations,
+        budget=budget,
+        sandbox=sandbox,
+        witnesses=witnesses,
+        log=log,
+        format=format,
+        output=output,
+        select=_split(select),
+        ignore=_split(ignore),
+        fail_on="incomplete" if strict else fail_on,
+        baseline=baseline,
+        write_baseline=write_baseline,
+    )
+    raise typer.Exit(run_expose(options))
+
+
+@app.command()
 def explain(
     code: Annotated[str, typer.Argument(help="A rule's code or name; `all` lists them.", show_default=False)],
 ) -> None:
@@ -494,6 +589,8 @@ def _scan(
     phase: str | None = None,
     inputs: list[str] | None = None,
     state: Path | None = None,
+    signature: str | None = None,
+    trust: bool = False,
 ) -> ScanArguments:
     from tensorproof.cli.scanning import ScanArguments
 
@@ -509,6 +606,8 @@ def _scan(
         phase,
         tuple(inputs or ()),
         state,
+        signature,
+        trust,
     )
 
 

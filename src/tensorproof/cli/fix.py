@@ -15,12 +15,13 @@ from tensorproof.cli.scanning import ScanArguments
 from tensorproof.configuration import Configuration, find_configuration
 from tensorproof.errors import ConfigurationError
 from tensorproof.findings import Finding, Report
-from tensorproof.frontends.torch_program import split_name
+from tensorproof.frontends.user_program import split_name
 from tensorproof.repair.fixing import Fixed
 from tensorproof.repair.graph_diff import graph_diff
 from tensorproof.repair.saving import check_target, save_model, save_source
 from tensorproof.repair.source_changes import source_diffs
 from tensorproof.report import find_format
+from tensorproof.report.plain_text import one_line
 from tensorproof.report.source_lines import SourceTree
 
 #: What `--at` may ask for, besides names of nodes.
@@ -75,16 +76,22 @@ def run_fix(options: FixOptions) -> int:
     else:
         put_out([_with_command(report, options)], options.format, options.output, options.source_root)
     if target is not None:
-        _save(found, file, target, in_place=options.in_place)
-        print(_applied(found, target), file=sys.stderr)
+        is_written = _save(found, file, target, in_place=options.in_place)
+        print(_applied(found, target) if is_written else _not_written(found, target), file=sys.stderr)
     return 1 if found.left().fails(fail_on) else 0
 
 
-def _save(found: Fixed, file: Path, target: Path, *, in_place: bool) -> None:
+def _save(found: Fixed, file: Path, target: Path, *, in_place: bool) -> bool:
+    """Write the model; whether there is anything to write: some are repaired by hand alone."""
     if found.proto is not None:
         save_model(found.proto, file, target, in_place=in_place)
     elif found.change is not None:
         save_source(found.change.after, target)
+    elif found.graph_file is not None:
+        found.graph_file.write(target, in_place=in_place)
+    else:
+        return False
+    return True
 
 
 def _found(options: FixOptions, configuration: Configuration, progress: Any) -> Fixed:
@@ -115,6 +122,12 @@ def _applied(found: Fixed, target: Path) -> str:
     return text
 
 
+def _not_written(found: Fixed, target: Path) -> str:
+    count = len(found.outcomes)
+    left = "no findings" if count == 0 else f"{count} finding{'' if count == 1 else 's'} without a repair"
+    return f"tensorproof: {target}: not written, the model is repaired by hand; {left}"
+
+
 def _with_command(report: Report, options: FixOptions) -> Report:
     """Every repair with the one command that applies it."""
 
@@ -131,12 +144,18 @@ def _with_command(report: Report, options: FixOptions) -> Report:
 
 
 def _diff(found: Fixed, options: FixOptions) -> str:
-    """The change of the source of a program; else that of the graph, and of the source lines that its nodes name."""
+    """The change of the source of a program; else that of the graph, and of the source lines that its nodes name.
+
+    What is left to the user follows, as comments.
+    """
     sources = SourceTree(options.source_root or Path.cwd())
     if found.change is not None:
         parts = [found.change.diff(sources.model_file(str(options.file)))]
+    elif found.graph_file is not None:
+        parts = [found.graph_file.diff()]
     elif found.original is not None and found.proto is not None:
         parts = [graph_diff(found.original, found.proto, options.model.name), *source_diffs(found.outcomes, sources)]
     else:
         parts = []
-    return "".join(parts) or "no repair is applied: nothing changes\n"
+    by_hand = [f"# {finding.rule.code} at {one_line(finding.node)}: {one_line(words)}\n" for finding, words in found.by_hand]
+    return "".join([*parts, *by_hand]) if any(parts) else "".join(["no repair is applied: nothing changes\n", *by_hand])

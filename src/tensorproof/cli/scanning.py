@@ -27,6 +27,8 @@ class ScanArguments:
     phase: str | None = None
     inputs: tuple[str, ...] = ()
     state: Path | None = None
+    signature: str | None = None
+    trust: bool = False
 
     def options(self, configuration: Configuration, *, weights: str = "fixed") -> ScanOptions:
         """The options of the command line, then those of the configuration, then the defaults (`weights` is one)."""
@@ -41,6 +43,8 @@ class ScanArguments:
             phase=self.phase or configuration.phase or "inference",
             inputs=dict(configuration.inputs) | dict(map(parse_input_option, self.inputs)),
             state=None if self.state is None else str(self.state),
+            signature=self.signature,
+            trust=self.trust,
         )
 
     def words(self) -> Iterator[str]:
@@ -57,10 +61,13 @@ class ScanArguments:
             "--effort": self.effort,
             "--phase": self.phase,
             "--state": self.state,
+            "--signature": self.signature,
         }
         for name, value in single.items():
             if value is not None:
                 yield from (name, str(value))
+        if self.trust:
+            yield "--trust"
 
 
 def parse_input_option(option: str) -> tuple[str, str]:

@@ -7,11 +7,9 @@ forward pass, or, for findings of the backward pass, in the gradients of its out
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,85 +17,43 @@ import numpy.typing as npt
 
 from tensorproof.checking import Analysis
 from tensorproof.confirm import witness
-from tensorproof.confirm.objective import Objective
 from tensorproof.confirm.observer import CannotObserve, Observing
-from tensorproof.confirm.observing import Scene, Watch, can_be_fed, legal_specials, look
-from tensorproof.confirm.sampling import Point, alike, points
-from tensorproof.confirm.search import Budget, Search
-from tensorproof.confirm.shrink import Shrinker
+from tensorproof.confirm.observing import Scene, Watch, legal_specials, look
+from tensorproof.confirm.program_confirm import ProgramConfirm
+from tensorproof.confirm.sampling import Point
 from tensorproof.confirm.torch_witness import save
-from tensorproof.execute.meaning import NotExecutable
 from tensorproof.execute.torch_program import Gradients, ProgramFailed, ProgramRunner
-from tensorproof.findings import Finding, Reaches
+from tensorproof.findings import Reaches, Witness
 from tensorproof.graph import ABSENT, Model, Node
 
 if TYPE_CHECKING:
     from tensorproof.frontends.torch_program import TorchProgram
 
-#: Points with inputs that are equal to one another, after those of the box.
-ALIKE_RUNS = 8
-
-#: Replays that go into making a witness plain.
-SHRINK_RUNS = 200
-
 
 @dataclass(slots=True)
-class TorchConfirm:
+class TorchConfirm(ProgramConfirm[ProgramRunner]):
     """The search of `check` and, with a budget, that of `confirm`, in PyTorch. An interrupt keeps what was found."""
 
     program: TorchProgram
-    seed: int = 0
-    runs: int = 33
-    time_limit: float | None = None
-    folder: Path | None = None
-    progress: Callable[[int], None] | None = None
-    nodes: tuple[str, ...] = ()
-    budget: Budget | None = None
-    shrink: bool = True
-    search_progress: Callable[[str, int, float], None] | None = None
-    notes: list[str] = field(default_factory=list[str])
-    #: The points on which nodes failed, by rule and node.
-    failing: dict[tuple[str, str], Point] = field(default_factory=dict[tuple[str, str], Point])
-    _deadline: float | None = None
 
-    def __call__(self, model: Model, analysis: Analysis) -> Sequence[Finding]:
-        self._deadline = None if self.time_limit is None else time.monotonic() + self.time_limit
-        runner = ProgramRunner(self.program.traced)
-        watches = [watch for watch in _watches(model, analysis, runner) if self._is_chosen(watch)]
-        unfed = [model.name_of(n) for n in model.graph.inputs if not can_be_fed(model, n, analysis)]
-        if watches and unfed:
-            self.notes.append(f"not confirmed: the shape of input {unfed[0]!r} is not known")
-        elif watches:
-            scene = Scene.of(model, analysis)
-            try:
-                self._sample(runner, watches, scene)
-                self._look_further(runner, watches, scene)
-            except KeyboardInterrupt:
-                self.notes.append("interrupted: findings that were not reached yet stay possible")
-            self._save(runner, watches)
-        self.failing |= {(w.finding.rule.code, w.finding.node): w.point for w in watches if w.point is not None}
-        settled = {watch.index: watch.settled() for watch in watches}
-        return [settled.get(index, finding) for index, finding in enumerate(analysis.findings)]
+    def _opened(self) -> AbstractContextManager[ProgramRunner]:
+        return nullcontext(ProgramRunner(self.program.traced))
 
-    def _is_chosen(self, watch: Watch) -> bool:
-        return not self.nodes or any(fnmatchcase(watch.finding.node, pattern) for pattern in self.nodes)
+    def _watched(self, model: Model, analysis: Analysis, runner: ProgramRunner) -> Iterable[Watch]:
+        return _watches(model, analysis, runner)
 
-    @property
-    def _is_over(self) -> bool:
-        return self._deadline is not None and time.monotonic() >= self._deadline
+    def _observer(self, runner: ProgramRunner, watch: Watch, scene: Scene) -> Observing:
+        return TorchObserver(runner, watch, scene)
+
+    def _saved(self, folder: Path, watch: Watch, point: Point) -> Witness:
+        return save(folder, watch.finding, point, self.program, self.notes)
 
     def _sample(self, runner: ProgramRunner, watches: Sequence[Watch], scene: Scene) -> None:
         """Run the points of the box; each shows what it shows of every finding."""
         legal = legal_specials(scene.model, scene.analysis)
         names = list(dict.fromkeys(name for watch in watches for name in watch.values()))
         refused = ""
-        sampled = chain(
-            points(self.seed, scene.domains, self.runs), alike(self.seed, scene.domains, ALIKE_RUNS if self.runs else 0)
-        )
-        for count, point in enumerate(sampled):
-            if self._is_over:
-                self.notes.append("confirmation was cut short by the time limit")
-                return
+        for point in self._points(scene):
             try:
                 values = runner.values(point, names)
             except ProgramFailed as failure:
@@ -107,8 +63,6 @@ class TorchConfirm:
                 failed = self._shows(watch, values, legal)
                 if failed and watch.point is None:
                     _confirm(watch, runner, point)
-            if self.progress is not None:
-                self.progress(count + 1)
         if refused:
             self.notes.append(f"some points were not run: {refused}")
 
@@ -126,54 +80,6 @@ class TorchConfirm:
         """Whether a run makes the failure likely: the node failed, or, backward, everything was finite."""
         failed = look(watch, values, legal)
         return True if watch.finding.phase == "backward" or watch.in_body else failed
-
-    def _look_further(self, runner: ProgramRunner, watches: Sequence[Watch], scene: Scene) -> None:
-        if self.budget is None:
-            return
-        for watch in sorted(watches, key=lambda watch: watch.point is None):
-            if self._is_over:
-                self.notes.append("the time limit was reached: findings that were not reached yet stay possible")
-                return
-            try:
-                observer = TorchObserver(runner, watch, scene)
-                if watch.point is None and watch.finding.rule.sought is not None:
-                    self._seek(observer, scene, self.budget)
-                if watch.point is not None and self.shrink:
-                    shrinker = Shrinker(watch.point, scene.domains, observer.fails, budget=SHRINK_RUNS)
-                    try:
-                        shrinker.run()
-                    finally:
-                        watch.point = shrinker.best
-            except CannotObserve as reason:
-                self.notes.append(f"{watch.finding.node}: {reason}")
-
-    def _seek(self, observer: TorchObserver, scene: Scene, budget: Budget) -> None:
-        watch = observer.watch
-        formats = {number: summary.format for number, summary in scene.analysis.summaries.items()}
-        report = self.search_progress
-
-        def make_objective(variables: list[str]) -> Objective:
-            return Objective(scene.model, watch.finding, watch.node, variables, formats)
-
-        def advance(done: int, closest: float) -> None:
-            if report is not None:
-                report(watch.finding.node, done, closest)
-
-        search = Search(observer, scene.domains, make_objective, budget, advance, lambda: self._is_over)
-        try:
-            search.run()
-        except NotExecutable as reason:
-            self.notes.append(f"{watch.finding.node} was searched by samples alone: {reason}")
-            search.run_samples()
-
-    def _save(self, runner: ProgramRunner, watches: Sequence[Watch]) -> None:
-        if self.folder is None:
-            return
-        for watch in watches:
-            if watch.point is None or watch.finding.witness is not None:
-                continue
-            saved = save(self.folder, watch.finding, watch.point, self.program, self.notes)
-            watch.finding = replace(watch.finding, witness=saved)
 
 
 class TorchObserver(Observing):

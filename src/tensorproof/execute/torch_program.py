@@ -17,8 +17,8 @@ from tensorproof.errors import TensorproofError
 from tensorproof.execute.plain_control_flow import plain_control_flow
 from tensorproof.frontends.aten import array_of
 from tensorproof.frontends.torch_export import TorchModel
-from tensorproof.frontends.torch_program import speaking_aside
 from tensorproof.frontends.user_frames import described_failure, failing_line
+from tensorproof.frontends.user_program import speaking_aside
 
 if TYPE_CHECKING:
     import torch

@@ -15,8 +15,8 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,13 +55,17 @@ class WorkerError(Exception):
 class Worker:
     """The parent's end. Use as a context manager."""
 
+    #: What the process runs, and what it finds in its environment beside ours.
+    module: ClassVar[str] = "tensorproof.execute.worker"
+    environment: ClassVar[Mapping[str, str]] = {}
+
     def __init__(self, *, time_limit: float | None = None) -> None:
         self._deadline = None if time_limit is None else time.monotonic() + time_limit
-        environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+        environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), **self.environment}
         package_root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         environment["PYTHONPATH"] = os.pathsep.join([package_root, environment.get("PYTHONPATH", "")]).rstrip(os.pathsep)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tensorproof.execute.worker"],
+            [sys.executable, "-m", self.module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -199,13 +203,13 @@ class _Sessions:
         self.sessions.pop(handle, None)
 
 
-def main() -> None:
-    """Answer requests until the parent closes the pipe."""
+def serve(make: Callable[[], Any]) -> None:
+    """Answer requests until the parent closes the pipe: each names a method of what `make` gives."""
     # Anything that the runtime prints must not mix with the answers: keep the pipe, point stdout elsewhere.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     requests = sys.stdin.buffer
-    sessions = _Sessions()
+    sessions = make()
     while True:
         try:
             verb, *arguments = _receive(requests)
@@ -219,4 +223,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(_Sessions)

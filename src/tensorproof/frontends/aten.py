@@ -20,93 +20,29 @@ graph under its ATen name, and the report shows it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import BY_NAME, INT64, Format
-from tensorproof.frontends.conversion import Change, change_of
-from tensorproof.graph import ABSENT, Dimension, Graph
+from tensorproof.formats import BY_NAME, Format
+from tensorproof.frontends.calls import MOST_COMPUTED, Emitter, Handle, OperatorCall
+from tensorproof.graph import ABSENT
 from tensorproof.operators.table import spelling_of
 
 if TYPE_CHECKING:
     import torch
 
-#: The version of the ONNX operators that programs are translated into.
-OPSET = 23
 
-#: The most elements of a tensor that is computed while a program is read.
-MOST_COMPUTED = 1 << 16
-
-#: The domain of operators that ONNX does not have.
-OWN = "tensorproof"
-
-
-@dataclass(frozen=True, slots=True)
-class Handle:
-    """An argument that the graph computes: a tensor, or (`is_number`) a number of the program such as a size of an input.
-
-    `format` and `shape` are those of the program's own trace; a dimension that is not fixed is None. `is_row_major` says that
-    its elements fill its memory in row-major order.
-    """
-
-    number: int
-    format: Format | None
-    shape: tuple[Dimension, ...] | None
-    is_number: bool = False
-    is_row_major: bool = False
-
-
-#: What makes the nodes of a sub-graph, from its inputs to its outputs.
-Build = Callable[[Sequence[Handle]], Sequence[Any]]
-
-
-class Emitter(Protocol):
-    """Where nodes go (`tensorproof.frontends.torch_export`)."""
-
-    def node(
-        self,
-        op: str,
-        domain: str,
-        inputs: Sequence[int],
-        outputs: int,
-        attributes: dict[str, Any],
-        formats: Sequence[Format | None],
-    ) -> tuple[int, ...]:
-        """Append a node; gives the numbers of its outputs."""
-        ...
-
-    def constant(self, array: npt.NDArray[Any], change: Change | None = None) -> int:
-        """A constant of the program; `change` says what its conversion to the format of the array did to it."""
-        ...
-
-    def format_of(self, number: int) -> Format | None:
-        """The format of a value, where it is known."""
-        ...
-
-    def body(self, name: str, inputs: Sequence[Handle], build: Build) -> Graph:
-        """A sub-graph with inputs of its own, which are as the given ones are; `build` makes its nodes and gives its outputs."""
-        ...
-
-    def inlined(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
-        """The nodes of a graph module in place, on the given values; gives what it returns."""
-        ...
-
-
-class AtenCall:
+class AtenCall(OperatorCall):
     """The arguments of one call, and the means to say it in our operators."""
 
     def __init__(self, name: str, arguments: Mapping[str, Any], results: Sequence[Handle], emitter: Emitter) -> None:
-        #: The name of the overload without its namespace: `softmax.int`, `exp.default`.
-        self.name = name
+        super().__init__(name, results, emitter)
+        #: By the names of torch's schema; the operator's own name has no namespace: `softmax.int`, `exp.default`.
         self.arguments = arguments
-        #: What the trace says about the results; their numbers are ABSENT.
-        self.results = results
-        self._emitter = emitter
 
     # -- arguments --------------------------------------------------------------------------------------------------
 
@@ -158,17 +94,6 @@ class AtenCall:
         """A list of tensors."""
         return [ABSENT if item is None else self.value(item, format) for item in self.arguments[name]]
 
-    def value(self, argument: Any, format: Format | None = None) -> int:
-        """A tensor or number as a value of the graph, in a format if one is given."""
-        if isinstance(argument, Handle):
-            return self.cast(argument.number, format) if format is not None and argument.format is not format else argument.number
-        if isinstance(argument, bool | int | float):
-            chosen = format or self.result.format or BY_NAME["float32"]
-            number = np.asarray(argument)
-            rounded = into(number, chosen)
-            return self._emitter.constant(rounded, change_of(number, rounded) if chosen.is_float else None)
-        raise NotAnalysed(f"an argument of {self.name} is {type(argument).__name__}")
-
     def promoted(self, *names: str) -> list[int]:
         """Operands in the format that torch computes in: the result's for arithmetic, the common one for comparisons."""
         arguments = [self.arguments[name] for name in names]
@@ -181,83 +106,7 @@ class AtenCall:
         """A list of sizes as a one-dimensional tensor of integers; those that the program computes included."""
         return self.integers(self.arguments[name])
 
-    def integers(self, items: Sequence[Any]) -> int:
-        """A list of whole numbers, known or computed, as a one-dimensional tensor."""
-        if not any(isinstance(item, Handle) for item in items):
-            return self.constant(np.array([_whole(item) for item in items], np.int64))
-        parts: list[int] = []
-        for item in items:
-            if isinstance(item, Handle):
-                one = self.constant(np.array([1], np.int64))
-                parts.append(self.emit("Reshape", self.value(item, INT64), one, formats=(INT64,)))
-            else:
-                parts.append(self.constant(np.array([_whole(item)], np.int64)))
-        return parts[0] if len(parts) == 1 else self.emit("Concat", *parts, axis=0, formats=(INT64,))
-
     # -- results ----------------------------------------------------------------------------------------------------
-
-    @property
-    def result(self) -> Handle:
-        """What the trace says about the (first) result."""
-        return self.results[0]
-
-    def constant(self, array: npt.NDArray[Any], format: Format | None = None) -> int:
-        """A constant of the program."""
-        return self._emitter.constant(array if format is None else into(array, format))
-
-    def emit(
-        self,
-        op: str,
-        *operands: int,
-        domain: str = "",
-        outputs: int = 1,
-        formats: Sequence[Format | None] = (),
-        **attributes: Any,
-    ) -> Any:
-        """A node; gives the number of its output, or a tuple of numbers where it has several.
-
-        Attributes that are None are left out, and so are operands at the end that are ABSENT.
-        """
-        inputs = list(operands)
-        while inputs and inputs[-1] == ABSENT:
-            inputs.pop()
-        given = {name: value for name, value in attributes.items() if value is not None}
-        made = self._emitter.node(op, domain, inputs, outputs, given, formats)
-        return made[0] if outputs == 1 else made
-
-    def own(self, op: str, *operands: int, outputs: int = 1, formats: Sequence[Format | None] = (), **attributes: Any) -> Any:
-        """A node of an operator that ONNX does not have."""
-        return self.emit(op, *operands, domain=OWN, outputs=outputs, formats=formats, **attributes)
-
-    def cast(self, number: int, format: Format) -> int:
-        """A value in another format."""
-        if number == ABSENT or self._emitter.format_of(number) is format:
-            return number
-        return self.emit("Cast", number, to=format.onnx_code, formats=(format,))
-
-    def moved(self, op: str, x: int, *operands: int, **attributes: Any) -> int:
-        """A node that arranges or picks elements of its first operand, whose format it keeps."""
-        return self.emit(op, x, *operands, formats=(self._emitter.format_of(x),), **attributes)
-
-    def shape_of(self, x: int) -> int:
-        """The sizes of a value as a one-dimensional tensor."""
-        return self.emit("Shape", x, formats=(INT64,))
-
-    def size(self, x: Handle, axis: int) -> int | Handle:
-        """The size of an axis: a number, or what computes it where it is not fixed."""
-        known = None if x.shape is None else x.shape[axis]
-        if isinstance(known, int):
-            return known
-        position = self.constant(np.array(axis, np.int64))
-        return Handle(self.emit("Gather", self.shape_of(x.number), position, axis=0, formats=(INT64,)), INT64, (), True)
-
-    def reshaped(self, x: int, sizes: Sequence[Any]) -> int:
-        """The elements of a value under another shape; a size is a number, -1 for what is left over, or computed."""
-        wanted = list(sizes)
-        computed = [axis for axis, size in enumerate(wanted) if isinstance(size, Handle)]
-        if len(computed) == 1 and -1 not in wanted and 0 not in wanted:
-            wanted[computed[0]] = -1
-        return self.moved("Reshape", x, self.integers(wanted), allowzero=1 if 0 in wanted else None)
 
     def traced(self, sizes: Sequence[Any]) -> list[Any]:
         """Sizes that a call asks for the result, by those that the trace found where they are fixed."""
@@ -275,13 +124,9 @@ class AtenCall:
         zero = np.zeros(1, BY_NAME["float32"].dtype)
         return self.emit("ConstantOfShape", self.result_sizes(), value=zero, formats=(BY_NAME["float32"],))
 
-    def body(self, name: str, inputs: Sequence[Handle], build: Build) -> Graph:
-        """A sub-graph; values around it can be read inside it."""
-        return self._emitter.body(name, inputs, build)
-
     def inlined(self, name: str, inputs: Sequence[Any]) -> list[Any]:
         """The nodes of a graph module among the arguments, in place; gives what it returns."""
-        return self._emitter.inlined(self.arguments[name], inputs)
+        return self.called(self.arguments[name], inputs)
 
     def computed(self) -> int:
         """What torch itself makes of the arguments, as a constant; for small results of arguments that are all known."""
@@ -297,25 +142,17 @@ class AtenCall:
         made: torch.Tensor = getattr(getattr(torch.ops.aten, name), overload)(**known)
         return self._emitter.constant(array_of(made))
 
+    def plain(self, op: str, domain: str) -> Any:
+        """An operator that takes torch's tensors as they come, in the format of the result."""
+        names = [name for name, value in self.arguments.items() if _is_operand(name, value)]
+        return self.emit(op, *self.promoted(*names), domain=domain, formats=(self.result.format,))
+
     def delegate(self, name: str, **arguments: Any) -> Any:
         """What another ATen operator would give for these arguments (all that its spelling asks for)."""
         spelled = spelling_of(name)
         if spelled is None:
             raise NotAnalysed(f"{name} has no spelling")
         return spelled.translate(AtenCall(name, arguments, self.results, self._emitter))
-
-
-Adapter = Callable[[AtenCall], Any]
-
-
-def plain(op: str, domain: str) -> Adapter:
-    """The adapter of an operator that takes torch's tensors as they come, in the format of the result."""
-
-    def translate(call: AtenCall) -> Any:
-        names = [name for name, value in call.arguments.items() if _is_operand(name, value)]
-        return call.emit(op, *call.promoted(*names), domain=domain, formats=(call.result.format,))
-
-    return translate
 
 
 def _is_operand(name: str, value: Any) -> bool:
@@ -326,12 +163,6 @@ def _is_computed(argument: Any) -> bool:
     if isinstance(argument, list | tuple):
         return any(map(_is_computed, argument))
     return isinstance(argument, Handle)
-
-
-def _whole(item: Any) -> int:
-    if not isinstance(item, int):
-        raise NotAnalysed(f"a size is {type(item).__name__}")
-    return int(item)
 
 
 def common_format(*arguments: Any) -> Format:
@@ -389,11 +220,3 @@ def array_of(tensor: torch.Tensor) -> npt.NDArray[Any]:
     if name.startswith("float8"):
         return tensor.contiguous().view(torch.uint8).numpy().view(getattr(ml_dtypes, name))
     return tensor.numpy()
-
-
-def into(array: npt.NDArray[Any], format: Format) -> npt.NDArray[Any]:
-    """A constant of the program as torch holds it: converted as a number, infinite where it is beyond the format."""
-    if format.is_integer and array.dtype.kind == "f":
-        array = np.trunc(array) if math.isfinite(float(np.max(np.abs(array), initial=0.0))) else np.zeros_like(array)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return array.astype(format.dtype)

@@ -13,7 +13,10 @@ import tokenize
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from tensorproof.assumptions import DEFAULT_REACH, DEFAULT_SIZE, Domain, parse_domain
 from tensorproof.errors import AssumptionError
@@ -73,6 +76,22 @@ class InputDeclaration:
             first = 0 if self.domain is None else round(low)
             return torch.randint(first, max(round(high), first) + 1, shape, generator=generator).to(dtype)
         return (torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low).to(dtype)
+
+    def array(self, dims: Mapping[str, tuple[int, int]], seed: int = 0) -> npt.NDArray[Any]:
+        """The same as an array of NumPy, for frameworks that take those."""
+        if self.shape is None or self.format is None:
+            raise AssumptionError(f"input {self.name!r}: its format and shape are not declared; write {self.name} = float32[...]")
+        generator = np.random.default_rng(seed)
+        low, high = (-1.0, 1.0) if self.domain is None else (self.domain.low, self.domain.high)
+        low, high = max(low, -DEFAULT_REACH), min(high, DEFAULT_REACH)
+        low, high = (low, high) if low <= high else (high, high)
+        shape = self.sizes(dims)
+        if self.format.kind == "bool":
+            return np.ones(shape, self.format.dtype)
+        if self.format.is_integer:
+            first = 0 if self.domain is None else round(low)
+            return generator.integers(first, max(round(high), first) + 1, shape).astype(self.format.dtype)
+        return np.asarray(generator.random(shape) * (high - low) + low).astype(self.format.dtype)
 
     def symbolic(self) -> dict[int, str]:
         """The names of symbolic dimensions by axis."""

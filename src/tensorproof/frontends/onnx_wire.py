@@ -19,14 +19,14 @@ SMALLEST_TENSOR = 1 << 16
 _MODEL_GRAPH = 7
 _GRAPH_INITIALIZER = 5
 _TENSOR_RAW_DATA = 9
-_LENGTH_DELIMITED = 2
+LENGTH_DELIMITED = 2
 
 
 class NotWalkable(Exception):
     """The bytes are no message that is walked here; the protobuf library has the last word on them."""
 
 
-class _Field(NamedTuple):
+class Field(NamedTuple):
     """One field of a message: its number and wire type, where it starts, and where its content starts and ends."""
 
     number: int
@@ -39,36 +39,36 @@ class _Field(NamedTuple):
 def without_weights(data: memoryview, file_name: str) -> bytes:
     """A serialised model in which large tensors refer to `file_name`, whose content is `data`."""
     pieces: list[bytes | memoryview] = []
-    for field in _fields(data, 0, len(data)):
-        if field.number == _MODEL_GRAPH and field.kind == _LENGTH_DELIMITED:
-            pieces += _message(_MODEL_GRAPH, _graph(data, field, file_name))
+    for field in walked_fields(data, 0, len(data)):
+        if field.number == _MODEL_GRAPH and field.kind == LENGTH_DELIMITED:
+            pieces += length_delimited(_MODEL_GRAPH, _graph(data, field, file_name))
         else:
             pieces.append(data[field.start : field.end])
     return b"".join(pieces)
 
 
-def _graph(data: memoryview, graph: _Field, file_name: str) -> list[bytes | memoryview]:
+def _graph(data: memoryview, graph: Field, file_name: str) -> list[bytes | memoryview]:
     """The content of a graph; runs of fields that stay as they are are one piece."""
     pieces: list[bytes | memoryview] = []
     kept_from = graph.content
-    for field in _fields(data, graph.content, graph.end):
-        if field.number != _GRAPH_INITIALIZER or field.kind != _LENGTH_DELIMITED or field.end - field.content < SMALLEST_TENSOR:
+    for field in walked_fields(data, graph.content, graph.end):
+        if field.number != _GRAPH_INITIALIZER or field.kind != LENGTH_DELIMITED or field.end - field.content < SMALLEST_TENSOR:
             continue
         tensor = _reference(data, field, file_name)
         if tensor is not None:
             pieces.append(data[kept_from : field.start])
-            pieces += _message(_GRAPH_INITIALIZER, [tensor])
+            pieces += length_delimited(_GRAPH_INITIALIZER, [tensor])
             kept_from = field.end
     pieces.append(data[kept_from : graph.end])
     return pieces
 
 
-def _reference(data: memoryview, tensor: _Field, file_name: str) -> bytes | None:
+def _reference(data: memoryview, tensor: Field, file_name: str) -> bytes | None:
     """A tensor that says where its data stands; None if its data is small or not plain."""
     import onnx
 
-    raw = [f for f in _fields(data, tensor.content, tensor.end) if f.number == _TENSOR_RAW_DATA]
-    if len(raw) != 1 or raw[0].kind != _LENGTH_DELIMITED or raw[0].end - raw[0].content < SMALLEST_TENSOR:
+    raw = [f for f in walked_fields(data, tensor.content, tensor.end) if f.number == _TENSOR_RAW_DATA]
+    if len(raw) != 1 or raw[0].kind != LENGTH_DELIMITED or raw[0].end - raw[0].content < SMALLEST_TENSOR:
         return None
     rest = b"".join((data[tensor.content : raw[0].start], data[raw[0].end : tensor.end]))
     proto: onnx.TensorProto = onnx.TensorProto.FromString(rest)
@@ -81,9 +81,9 @@ def _reference(data: memoryview, tensor: _Field, file_name: str) -> bytes | None
     return proto.SerializeToString()
 
 
-def _message(number: int, pieces: list[bytes | memoryview]) -> list[bytes | memoryview]:
+def length_delimited(number: int, pieces: list[bytes | memoryview]) -> list[bytes | memoryview]:
     """A length-delimited field."""
-    return [_varint(number << 3 | _LENGTH_DELIMITED), _varint(sum(map(len, pieces))), *pieces]
+    return [_varint(number << 3 | LENGTH_DELIMITED), _varint(sum(map(len, pieces))), *pieces]
 
 
 def _varint(value: int) -> bytes:
@@ -95,13 +95,13 @@ def _varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def _fields(data: memoryview, position: int, end: int) -> Iterator[_Field]:
+def walked_fields(data: memoryview, position: int, end: int) -> Iterator[Field]:
     """The fields of a message, in order."""
     while position < end:
         start = position
         tag, position = _read_varint(data, position, end)
         kind = tag & 7
-        if kind == _LENGTH_DELIMITED:
+        if kind == LENGTH_DELIMITED:
             length, position = _read_varint(data, position, end)
         elif kind == 0:
             _, after = _read_varint(data, position, end)
@@ -113,7 +113,7 @@ def _fields(data: memoryview, position: int, end: int) -> Iterator[_Field]:
         content, position = position, position + length
         if position > end or tag >> 3 == 0:
             raise NotWalkable("a field leaves its message")
-        yield _Field(tag >> 3, kind, start, content, position)
+        yield Field(tag >> 3, kind, start, content, position)
 
 
 def _read_varint(data: memoryview, position: int, end: int) -> tuple[int, int]:

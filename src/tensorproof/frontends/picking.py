@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tensorproof.formats import BOOL, INT64, UINT8
-from tensorproof.frontends.aten import AtenCall, Handle
+from tensorproof.frontends.aten import AtenCall
+from tensorproof.frontends.calls import Handle
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tensorproof.errors import ModelError
-from tensorproof.frontends.aten import OPSET
+from tensorproof.frontends.calls import OPSET
 from tensorproof.frontends.torch_regions import prepare_regions, restore_lines, traces_of
 from tensorproof.frontends.torch_translate import CHECKS, REGIONS, AtenGraph, Translator
 from tensorproof.frontends.user_frames import described_failure, keeping_user_frames

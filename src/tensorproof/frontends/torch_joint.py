@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tensorproof.errors import TensorproofError
-from tensorproof.frontends.aten import OPSET
+from tensorproof.frontends.calls import OPSET
 from tensorproof.frontends.torch_export import exporting
 from tensorproof.frontends.torch_translate import AtenGraph, Translator
 from tensorproof.frontends.user_frames import first_sentence, line_in

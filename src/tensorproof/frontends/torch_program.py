@@ -7,7 +7,6 @@ Code runs here, and only here, because the user named it: the module file is imp
 from __future__ import annotations
 
 import contextlib
-import importlib.abc
 import importlib.util
 import inspect
 import sys
@@ -20,17 +19,21 @@ from tensorproof.assumptions import Domain
 from tensorproof.errors import AssumptionError, ConfigurationError, ModelError
 from tensorproof.frontends.aten import array_of
 from tensorproof.frontends.conversion import change_of
-from tensorproof.frontends.input_declarations import InputDeclaration, about, declarations_in
+from tensorproof.frontends.input_declarations import InputDeclaration, about
 from tensorproof.frontends.torch_export import TorchModel, exported, input_names
 from tensorproof.frontends.torch_initialisation import observed_initialisation
-from tensorproof.frontends.user_frames import described_failure
+from tensorproof.frontends.user_program import (
+    INPUTS_FUNCTION,
+    UserProgram,
+    called,
+    find_program,
+    speaking_aside,
+    split_name,
+)
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
-
-#: A function of this name in the user's file gives example inputs.
-INPUTS_FUNCTION = "tensorproof_inputs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,26 +76,17 @@ def is_program(model: object) -> bool:
     return callable(model)
 
 
-def split_name(text: str) -> tuple[Path, str] | None:
-    """`module.py:name` as the file and the name; None if it is not of that form."""
-    file, colon, name = text.rpartition(":")
-    if colon and file.endswith(".py") and name.replace(".", "").isidentifier():
-        return Path(file), name
-    return None
-
-
 def read_program(model: object, options: ProgramOptions) -> TorchProgram:
-    """Load, trace and translate a program."""
+    """Load, trace and translate a program: a file, an object, or what `find_program` found."""
     _require_torch()
-    if isinstance(model, str | Path):
-        if str(model).endswith(".pt2"):
-            from tensorproof.frontends.torch_archive import read_archive
+    if isinstance(model, str | Path) and str(model).endswith(".pt2"):
+        from tensorproof.frontends.torch_archive import read_archive
 
-            return read_archive(Path(model), options)
-        found = split_name(str(model))
-        assert found is not None
-        return _from_file(*found, options)
-    return _traced(model, getattr(model, "__name__", type(model).__name__), None, (), options)
+        return read_archive(Path(model), options)
+    program = model if isinstance(model, UserProgram) else find_program(model, source=options.source, example=options.example)
+    if options.example is None:
+        options = replace(options, example=program.example)
+    return _traced(program.found, program.name, program.path, program.declared, options)
 
 
 def _require_torch() -> None:
@@ -100,71 +94,7 @@ def _require_torch() -> None:
         raise ConfigurationError("PyTorch programs need the extra `torch`: pip install tensorproof[torch]")
 
 
-# -- the user's file --------------------------------------------------------------------------------------------------
-
-
-def _from_file(path: Path, name: str, options: ProgramOptions) -> TorchProgram:
-    if not path.is_file():
-        raise ModelError(f"{path}: no such file")
-    module = imported(path, options.source)
-    found: Any = module
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise ModelError(f"{path}: has no {name!r}; it has {_offered(module) or 'no class or function of its own'}")
-        found = getattr(found, part)
-    declared = declarations_in(path)
-    if options.example is None and hasattr(module, INPUTS_FUNCTION):
-        options = replace(options, example=_called(getattr(module, INPUTS_FUNCTION), path, INPUTS_FUNCTION))
-    return _traced(found, name, path, declared, options)
-
-
-def module_name(path: Path) -> str:
-    """The name that the user's file has among the modules of Python."""
-    return f"tensorproof_program_{path.stem}"
-
-
-class _GivenSource(importlib.abc.SourceLoader):
-    """Loads a file from a content that is given, as if it were on the disk."""
-
-    def __init__(self, path: Path, source: bytes) -> None:
-        self._path = path
-        self._source = source
-
-    def get_filename(self, fullname: str) -> str:
-        return str(self._path)
-
-    def get_data(self, path: str) -> bytes:
-        if path != str(self._path):
-            raise OSError(f"{path}: only {self._path} is given")
-        return self._source
-
-
-def imported(path: Path, source: bytes | None = None) -> Any:
-    """The user's file as a module, its folder importable as it is when Python runs the file; `source` stands for its content."""
-    path = path.resolve()
-    name = module_name(path)
-    spec = importlib.util.spec_from_file_location(name, path, loader=None if source is None else _GivenSource(path, source))
-    if spec is None or spec.loader is None:
-        raise ModelError(f"{path}: is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
-    sys.modules[name] = module
-    try:
-        with speaking_aside():
-            spec.loader.exec_module(module)
-    except SyntaxError as error:
-        raise ModelError(f"{error.filename or path}:{error.lineno or 1}: not Python ({error.msg})") from None
-    except (Exception, SystemExit) as error:
-        raise ModelError(described_failure(path.name, "cannot be imported", error)) from None
-    return module
-
-
-@contextlib.contextmanager
-def speaking_aside() -> Generator[None]:
-    """What the user's code prints goes to standard error: standard output is the report's."""
-    with contextlib.redirect_stdout(sys.stderr):
-        yield
+# -- modules and functions --------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -178,26 +108,6 @@ def keeping_mode(model: object) -> Generator[None]:
     finally:
         for part, training in modes:
             part.training = training
-
-
-def _offered(module: Any) -> str:
-    own = [
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__ and callable(value)
-    ]
-    return ", ".join(sorted(own)[:8])
-
-
-def _called(function: Callable[[], Any], path: Path | None, name: str) -> Any:
-    try:
-        with speaking_aside():
-            return function()
-    except Exception as error:
-        raise ModelError(described_failure(name, "fails", error)) from None
-
-
-# -- modules and functions --------------------------------------------------------------------------------------------
 
 
 def _traced(
@@ -245,11 +155,11 @@ def _module_of(found: Any, name: str, path: Path | None) -> torch.nn.Module:
                 f"{name}: its constructor needs {', '.join(needed)};"
                 " name an instance, or a function without parameters that builds one"
             )
-        return _called(found, path, name)
+        return called(found, name)
     if not callable(found):
         raise ModelError(f"{name}: is {type(found).__name__}, not an nn.Module or a function")
     if not inspect.signature(found).parameters:
-        built = _called(found, path, name)
+        built = called(found, name)
         if not isinstance(built, torch.nn.Module):
             raise ModelError(f"{name}: takes no inputs and builds no nn.Module")
         return built

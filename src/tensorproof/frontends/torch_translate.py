@@ -9,15 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import BOOL, FLOAT64, INT64, Format, of_dtype
-from tensorproof.frontends.aten import OPSET, AtenCall, Build, Handle, array_of, format_of
-from tensorproof.frontends.conversion import Change
-from tensorproof.frontends.user_frames import first_sentence, user_line, with_column
-from tensorproof.graph import ABSENT, NOT_ANALYSED, Dimension, Graph, Node, SourceLine, Value
-from tensorproof.operators.table import spelling_of
+from tensorproof.frontends.aten import AtenCall, array_of, format_of
+from tensorproof.frontends.calls import Handle
+from tensorproof.frontends.graph_builder import GraphBuilder
+from tensorproof.frontends.user_frames import user_line, with_column
+from tensorproof.graph import ABSENT, Graph, SourceLine
 
 if TYPE_CHECKING:
     import torch
@@ -98,80 +97,23 @@ class AtenGraph:
         return cls(program.graph_module, weights, lifted, outputs)
 
 
-class Translator:
+class Translator(GraphBuilder):
     """The state of translating one program: value numbers, constants, and the node that is being translated."""
 
     def __init__(
         self, program: AtenGraph, name: str, dimensions: Mapping[str, Mapping[int, str]], *, is_live: bool = False
     ) -> None:
+        super().__init__()
         self.program = program
         #: Whether the program was just traced from source, as opposed to read from a file that claims its lines.
         self.is_live = is_live
         self.name = name
         self.dimensions = dimensions
-        self.values: list[Value] = []
-        self.constants: dict[int, npt.NDArray[Any]] = {}
-        self.conversions: dict[int, str] = {}
-        self.weights: set[int] = set()
         self.trainable: set[int] = set()
         self.origins: dict[str, str] = {}
         self.sizes: dict[str, int] = {}
-        self._nodes: list[Node] = []
-        self._count = 0
-        self._names: dict[str, int] = {}
         #: The symbols of torch by the names that the user gave to dimensions.
         self._symbols: dict[str, str] = {}
-        self._source: SourceLine | None = None
-        self._module = ""
-        self._current = ""
-        self._prefix = ""
-        #: Small constants by their content: equal ones are one value.
-        self._shared: dict[bytes, int] = {}
-
-    # -- values -----------------------------------------------------------------------------------------------------
-
-    def new_value(self, name: str, format: Format | None = None, shape: tuple[Dimension, ...] | None = None) -> int:
-        self.values.append(Value(name, format, shape))
-        return len(self.values) - 1
-
-    def constant(self, array: npt.NDArray[Any], change: Change | None = None) -> int:
-        is_shared = array.size <= 16 and change is None
-        key = repr((array.shape, array.dtype.str, array.dtype.name)).encode() + array.tobytes() if is_shared else b""
-        if key and key in self._shared:
-            return self._shared[key]
-        number = self.new_value(f"constant_{len(self.constants)}", of_dtype(array.dtype), array.shape)
-        self.constants[number] = array
-        if change is not None:
-            self.conversions[number] = change
-        if key:
-            self._shared[key] = number
-        return number
-
-    def format_of(self, number: int) -> Format | None:
-        return self.values[number].format
-
-    def node(
-        self,
-        op: str,
-        domain: str,
-        inputs: Sequence[int],
-        outputs: int,
-        attributes: dict[str, Any],
-        formats: Sequence[Format | None],
-    ) -> tuple[int, ...]:
-        label = f"{self._current}/{op}"
-        count = self._names[label] = self._names.get(label, 0) + 1
-        label = label if count == 1 else f"{label}_{count}"
-        made = tuple(
-            self.new_value(label if index == 0 else f"{label}.{index}", formats[index] if index < len(formats) else None)
-            for index in range(outputs)
-        )
-        version = OPSET if not domain else 1
-        self._nodes.append(
-            Node(self._count, op, domain, version, label, tuple(inputs), made, attributes, self._source, self._module)
-        )
-        self._count += 1
-        return made
 
     # -- graphs -----------------------------------------------------------------------------------------------------
 
@@ -191,7 +133,7 @@ class Translator:
             else:
                 env[node] = self._input(node)
                 inputs.append(env[node].number)
-        self._nodes = []
+        self.nodes = []
         outputs = self._translate(graph, self.program.module, env)
         final: Any = next(node for node in graph.nodes if node.op == "output").args[0]
         chosen = [
@@ -199,7 +141,7 @@ class Translator:
             for node, value in zip(final, outputs)
             if isinstance(value, Handle) and getattr(node, "name", None) in self.program.outputs
         ]
-        return Graph(self.name, self._nodes, tuple(inputs), tuple(dict.fromkeys(chosen)))
+        return Graph(self.name, self.nodes, tuple(inputs), tuple(dict.fromkeys(chosen)))
 
     def _weight(self, target: str, tensor: Tensor, trainable: bool) -> Handle:
         array = array_of(tensor)
@@ -228,7 +170,7 @@ class Translator:
         return Handle(number, handle.format, handle.shape)
 
     def _handle(self, number: int, node: fx.Node) -> Handle:
-        return _described(number, node.meta.get("val"))
+        return described(number, node.meta.get("val"))
 
     def _translate(self, graph: fx.Graph, root: torch.nn.Module, env: dict[fx.Node, Any]) -> list[Any]:
         """Append the nodes of a graph; gives what it returns."""
@@ -251,7 +193,7 @@ class Translator:
             return (
                 self._handle(self.constant(array_of(found)), node)
                 if "val" in node.meta
-                else _described(self.constant(array_of(found)), found)
+                else described(self.constant(array_of(found)), found)
             )
         return found
 
@@ -274,8 +216,8 @@ class Translator:
         kwargs = {key: self._argument(value, env) for key, value in node.kwargs.items()}
         if target is operator.getitem:
             return args[0][args[1]]
-        self._source, self._module = self._line_of(node), _module_path(node)
-        self._current = f"{self._prefix}{node.name}"
+        self.source, self.module = self._line_of(node), _module_path(node)
+        self.current = f"{self.prefix}{node.name}"
         name = getattr(target, "__name__", str(target))
         if name in REGIONS:
             return self._region(args)
@@ -287,7 +229,7 @@ class Translator:
                 return self._spelled(node, f"higher_order.{name}", {**named, **kwargs})
             return self._on_numbers(node, name, args)
         full = str(target)
-        arguments = _by_name(target, args, kwargs)
+        arguments = by_name(target, args, kwargs)
         spelled = full.removeprefix("aten.") if full.startswith("aten.") else full
         if spelled == "sym_size.int":
             return self._size(node, arguments)
@@ -303,61 +245,18 @@ class Translator:
 
     def _spelled(self, node: fx.Node, name: str, arguments: dict[str, Any]) -> Any:
         """The nodes that a spelling makes; one node of the program's own name where there is none."""
-        results = [_described(ABSENT, value) for value in _flat(node.meta.get("val"))]
-        spelling = spelling_of(name)
-        start, values = len(self._nodes), len(self.values)
-        reason = f"no block spells {name}, and torch does not take it apart"
-        if spelling is not None:
-            try:
-                made = spelling.translate(AtenCall(name, arguments, results, self))
-                return self._named(node, made, results, start)
-            except NotAnalysed as refusal:
-                reason = str(refusal)
-            except Exception as error:
-                # A use that the adapter does not foresee: visible, never an identity.
-                reason = f"the spelling of {name} failed ({type(error).__name__}: {first_sentence(error)})"
-        # What an adapter emitted before it refused is of no use.
-        del self._nodes[start:]
-        for number in range(values, len(self.values)):
-            self.constants.pop(number, None)
-            self.conversions.pop(number, None)
-        self._shared = {key: number for key, number in self._shared.items() if number < values}
-        operands = [handle.number for handle in _handles(list(arguments.values()))]
-        formats = [handle.format for handle in results]
-        namespace, _, overload = name.rpartition("::") if "::" in name else ("aten", "", name)
-        made: Any = self.node(overload, namespace, operands, max(len(results), 1), {NOT_ANALYSED: reason}, formats)
-        return self._named(node, made if len(made) > 1 else made[0], results, start)
+        results = [described(ABSENT, value) for value in _flat(node.meta.get("val"))]
+        start = len(self.nodes)
+        operands = [handle.number for handle in handles_in(list(arguments.values()))]
+        missing = f"no block spells {name}, and torch does not take it apart"
+        made = self.translate("aten", name, AtenCall(name, arguments, results, self), operands, missing)
+        return self._named(node, made, results, start)
 
     def _named(self, node: fx.Node, made: Any, results: Sequence[Handle], start: int) -> Any:
-        """Give the results of a translation the names, formats and shapes of the program; make passed-on values its own."""
+        """Give the results of a translation the names, formats and shapes of the program."""
         several = isinstance(made, tuple | list)
-        numbers: list[Any] = list(made) if several else [made]
-        handles: list[Any] = []
-        produced = {number: item for item in self._nodes[start:] for number in item.outputs}
-        for index, number in enumerate(numbers):
-            described = results[index] if index < len(results) else Handle(ABSENT, None, None)
-            if number == ABSENT or number is None:
-                handles.append(None)
-                continue
-            if number in produced:
-                value = self.values[number]
-                value.name = self._current if index == 0 else f"{self._current}.{index}"
-                value.format, value.shape = described.format or value.format, described.shape or value.shape
-                if value.shape is None:
-                    value.shape = described.shape
-                maker = produced[number]
-                if index == 0:
-                    maker.name = self._current
-            handles.append(
-                Handle(
-                    number,
-                    described.format or self.values[number].format,
-                    described.shape,
-                    described.is_number,
-                    described.is_row_major,
-                )
-            )
-        for item in self._nodes[start:]:
+        handles = self.named(list(made) if several else [made], results, start)
+        for item in self.nodes[start:]:
             self.origins[item.name] = node.name
         return handles if several or isinstance(node.meta.get("val"), list | tuple) else handles[0]
 
@@ -371,42 +270,19 @@ class Translator:
     def inlined(self, module: fx.GraphModule, inputs: Sequence[Any]) -> list[Any]:
         """The nodes of a graph module in place, on the given values; gives what it returns."""
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-        state = self._source, self._module, self._current, self._prefix
-        self._prefix = f"{self._current}." if not self._prefix.startswith(f"{self._current}.") else self._prefix
+        state = self.source, self.module, self.current, self.prefix
+        self.prefix = f"{self.current}." if not self.prefix.startswith(f"{self.current}.") else self.prefix
         try:
             return self._translate(module.graph, module, dict(zip(placeholders, inputs)))
         finally:
-            self._source, self._module, self._current, self._prefix = state
-
-    def body(self, name: str, inputs: Sequence[Handle], build: Build) -> Graph:
-        """A sub-graph whose inputs are new values, as the given ones are."""
-        outer, self._nodes = self._nodes, []
-        state = self._source, self._module, self._current, self._prefix
-        self._prefix = f"{self._current}.{name}."
-        try:
-            fresh = [
-                Handle(self.new_value(f"{self._prefix}input_{index}", h.format, h.shape), h.format, h.shape, h.is_number)
-                for index, h in enumerate(inputs)
-            ]
-            numbers = [self._output_of_body(value) for value in build(fresh)]
-            return Graph(self._prefix.rstrip("."), self._nodes, tuple(h.number for h in fresh), tuple(numbers))
-        finally:
-            self._nodes = outer
-            self._source, self._module, self._current, self._prefix = state
-
-    def _output_of_body(self, value: Any) -> int:
-        """The number of what a body returns: a value that it makes itself."""
-        number = value.number if isinstance(value, Handle) else self.constant(np.asarray(value))
-        (copied,) = self.node("Identity", "", (number,), 1, {}, (self.values[number].format,))
-        self.values[copied].shape = self.values[number].shape
-        return copied
+            self.source, self.module, self.current, self.prefix = state
 
     def _size(self, node: fx.Node, arguments: Mapping[str, Any]) -> Any:
         size = node.meta.get("val")
         if isinstance(size, int):
             return size
         tensor, axis = arguments["self"], arguments["dim"]
-        start = len(self._nodes)
+        start = len(self.nodes)
         (shape,) = self.node("Shape", "", (tensor.number,), 1, {}, (INT64,))
         (number,) = self.node("Gather", "", (shape, self.constant(np.array(axis, np.int64))), 1, {"axis": 0}, (INT64,))
         return self._named(node, number, [Handle(ABSENT, INT64, (), True)], start)
@@ -420,7 +296,7 @@ class Translator:
             function: Any = node.target
             return known if isinstance(known, bool | int | float) else function(*args)
         op = _ON_NUMBERS.get(name)
-        start = len(self._nodes)
+        start = len(self.nodes)
         result = Handle(
             ABSENT,
             BOOL if op in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Not", "And", "Or") else INT64,
@@ -447,7 +323,7 @@ class Translator:
         return self.node("Cast", "", (item.number,), 1, {"to": wanted.onnx_code}, (wanted,))[0]
 
 
-def _described(number: int, value: Any) -> Handle:
+def described(number: int, value: Any) -> Handle:
     """What the trace says about a value."""
     import torch
 
@@ -476,7 +352,7 @@ def _is_on_numbers(value: Any) -> bool:
     return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
-def _by_name(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def by_name(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call by the names of the schema, defaults included."""
     arguments: dict[str, Any] = {}
     for index, argument in enumerate(target._schema.arguments):
@@ -493,13 +369,14 @@ def _flat(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _handles(items: Sequence[Any]) -> list[Handle]:
+def handles_in(items: Sequence[Any]) -> list[Handle]:
+    """The handles among arguments, those in lists included."""
     found: list[Handle] = []
     for item in items:
         if isinstance(item, Handle):
             found.append(item)
         elif isinstance(item, list | tuple):
-            found.extend(_handles(item))
+            found.extend(handles_in(item))
     return found
 
 

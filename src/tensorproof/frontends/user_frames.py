@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import inspect
 import linecache
 import os
@@ -23,11 +24,20 @@ if TYPE_CHECKING:
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?')
 
 
-@cache
-def _torch_folder() -> str:
-    import torch
+#: What Keras says around an exception of a layer, which it prints in bold.
+_IN_A_LAYER = re.compile(r"Exception encountered when calling (?P<call>[^\n]+?)\.?\n\s*\x1b\[1m(?P<said>.*?)\x1b\[0m", re.DOTALL)
 
-    return str(Path(torch.__file__).parent) + os.sep
+
+@cache
+def _folder_of(framework: str) -> str | None:
+    found = importlib.util.find_spec(framework)
+    return None if found is None or found.origin is None else str(Path(found.origin).parent) + os.sep
+
+
+@cache
+def _framework_folders() -> tuple[str, ...]:
+    """Where frameworks stand, whose own lines are of no use to their users."""
+    return tuple(folder for name in ("torch", "keras", "tensorflow", "jax") if (folder := _folder_of(name)) is not None)
 
 
 @cache
@@ -45,14 +55,14 @@ def _is_python(file: str) -> bool:
 
 
 def chosen_frame(frames: list[SourceLine]) -> SourceLine | None:
-    """The innermost frame of the user's own code; where there is none, the innermost of a package that is not torch.
+    """The innermost frame of the user's own code; where there is none, the innermost of a package that is no framework.
 
     Frames are given from the outermost to the innermost.
     """
     own = [frame for frame in frames if not is_installed(frame.file)]
     if own:
         return own[-1]
-    others = [frame for frame in frames if not frame.file.startswith(_torch_folder()) and not _is_python(frame.file)]
+    others = [frame for frame in frames if not frame.file.startswith(_framework_folders()) and not _is_python(frame.file)]
     return others[-1] if others else None
 
 
@@ -79,7 +89,7 @@ def keeping_user_frames() -> Generator[None]:
 def _outside_of_torch(tracer: object, frames: traceback.StackSummary) -> traceback.StackSummary:
     """The frames inside of the first `forward` that are neither torch's nor tensorproof's."""
     start = next((index for index, frame in enumerate(frames) if frame.name == "forward"), len(frames))
-    foreign = (_torch_folder(), str(Path(__file__).parents[1]) + os.sep, "<")
+    foreign = (_folder_of("torch") or "<", str(Path(__file__).parents[1]) + os.sep, "<")
     found = [*frames[start:], *_frames_of_generated_code()]
     return traceback.StackSummary.from_list([frame for frame in found if not frame.filename.startswith(foreign)])
 
@@ -142,7 +152,10 @@ def described_failure(name: str, what: str, error: BaseException) -> str:
 
 def first_sentence(error: BaseException) -> str:
     """What an exception says, in one line of moderate length."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    said = str(error)
+    if (found := _IN_A_LAYER.search(said)) is not None:
+        said = f"{found['call']}: {found['said'].strip()}"
+    text = next((line.strip() for line in said.splitlines() if line.strip()), "")
     return text if len(text) <= 200 else text[:197] + "..."
 
 

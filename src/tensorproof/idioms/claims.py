@@ -16,11 +16,15 @@ from tensorproof.operators.table import Bound
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A bound that says more: rules (by code) that cannot fire in the node, and special values that its result never has."""
+    """A bound that says more: rules (by code) that cannot fire in the node, and special values that its result never has.
+
+    `legal` are special values that the result may have, and that are no defect.
+    """
 
     bound: Bound | None = None
     impossible: frozenset[str] = frozenset()
     never: int = 0
+    legal: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ _IDIOMS: dict[str, Idiom] = {}
 
 
 def idiom(*operators: str, costly: bool = False) -> Callable[[Recogniser], Idiom]:
-    """Enter an idiom that claims something about nodes of these operators (of the ONNX standard).
+    """Enter an idiom that claims something about nodes of these operators (of the ONNX standard, others with their domain).
 
     `costly` says that its claims take far more time than the node itself: very large models do without in their first pass.
     """
@@ -102,11 +106,11 @@ def claims_of(model: Model, *, costly: bool = True) -> dict[int, list[Claim]]:
     structure: Structure | None = None
     claims: dict[int, list[Claim]] = {}
     for node in model.graph.walk():
-        if node.domain or node.op not in by_operator:
+        if node.label not in by_operator:
             continue
         if structure is None:
             structure = Structure(model)
-        for entry in by_operator[node.op]:
+        for entry in by_operator[node.label]:
             if entry.costly and not costly:
                 continue
             try:

@@ -58,13 +58,14 @@ def _size(x: Range) -> float:
     return max(abs(low), abs(high)) if low <= high else 0.0
 
 
-@idiom("Div", "Mul", costly=True)
+@idiom("Div", "tensorproof::DivNoNan", "Mul", costly=True)
 def ordered_quotient(graph: Structure, node: Node) -> Claim | None:
     """|a / b| <= 1 where |a| <= b: p / sum(p), a / (a + b), x / (1 + |x|), x / max(|x|), x / sqrt(1 + x^2).
 
     The order of |a| and b as computed is shown by `tensorproof.idioms.order`; a <= b is enough where b >= 0. A quotient of at
     most 1 is not rounded above 1, which is a number of every format. A product with the reciprocal rounds twice more, and a
-    reciprocal that is subnormal is off by up to half the smallest number, times b at most.
+    reciprocal that is subnormal is off by up to half the smallest number, times b at most. A quotient that is 0 where b is 0 stays
+    within: 0 is between any two such ends.
     """
     parts = factors(graph, node)
     one: int | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tensorproof.graph import Node
 from tensorproof.idioms.claims import Claim, idiom
@@ -16,7 +17,7 @@ from tensorproof.idioms.means import apart
 from tensorproof.idioms.root_mean_square import Kinship, Scale, same_magnitude, scale_of
 from tensorproof.idioms.scale_bounds import Reach, margin, reach_of
 from tensorproof.idioms.structure import Structure
-from tensorproof.idioms.terms import Term, stripped, total
+from tensorproof.idioms.terms import Term, same_in_broadcasts, stripped, total
 from tensorproof.operators.activations import least
 from tensorproof.operators.table import Call
 from tensorproof.ranges.norms import Norm
@@ -77,24 +78,28 @@ def _rounded(call: Call, node: Node, known: Reach, tensors: Sequence[Range], dis
     """The bounds with what lies between the numerator and the squared tensor, and with the last rounding.
 
     `distance` is that of two means: |fl(x - m')| <= (|fl(x - m)| / (1 - u) + |m - m'|) (1 + u).
+
+    Where a chain may be kept wide, either use of a number a may have been rounded into 16 bits, the other one not. Both lose at
+    most eta by that beside relative errors; or, which is less where eta is the smallest normal number T itself, only an |a| below
+    T loses anything, and then the numerator is T at most.
     """
     numerator, *_ = tensors
     if any(not x.format.is_float for x in tensors):
         return None
     relative, absolute = margin(call, node.op, numerator.format)
     narrow = max((x.format for x in tensors), key=lambda format: format.unit_roundoff)
-    roundings = len(tensors) - 2
-    if call.target.keeps_chains_wide and narrow.bits < 32:
-        # Either use may have been rounded into 16 bits, the other one not.
-        roundings += 2
-    roundings += 2 if distance else 0
-    blur = math.expm1(2.0 * roundings * narrow.unit_roundoff)
-    stray = 2.0 * roundings * max(least(call, x.format) for x in tensors) * (1.0 + blur)
-    stray += distance * (1.0 + blur)
+    eta = max(least(call, x.format) for x in tensors)
+    is_wide = call.target.keeps_chains_wide and narrow.bits < 32
+    roundings = len(tensors) - 2 + (2 if distance else 0)
+    blur = math.expm1(2.0 * (roundings + 2 * is_wide) * narrow.unit_roundoff)
+    stray = (2.0 * roundings * eta + distance) * (1.0 + blur)
+    added = stray + 4.0 * is_wide * eta * (1.0 + blur)
     root = math.sqrt(known.length)
-    element = (known.element * (1.0 + blur) + stray * known.factor) * (1.0 + relative) + absolute
-    norm = (known.norm * (1.0 + blur) + root * stray * known.factor) * (1.0 + relative) + root * absolute
-    return element, norm
+    element = known.element * (1.0 + blur)
+    least_normal = max(x.format.smallest_normal for x in tensors) * (1.0 + blur)
+    element = min(element + added * known.factor, max(element, is_wide * least_normal * known.factor) + stray * known.factor)
+    norm = (known.norm * (1.0 + blur) + root * added * known.factor) * (1.0 + relative) + root * absolute
+    return element * (1.0 + relative) + absolute, norm
 
 
 @idiom("Add", "Sub")
@@ -104,18 +109,23 @@ def normalised_and_shifted_at_once(graph: Structure, node: Node) -> Claim | None
     So `tf.nn.batch_normalization` writes it. With d = fl(x - m), |x - m| <= |d| / (1 - u), and |d| r is bounded as in
     `divided_by_own_norm`. The products x r and m r lose u |x| r and u |m| r, the difference b - m r loses u (|b| + |m| r), and the
     sum one rounding more; where a 16-bit tensor is read rounded or not, twice u (|x| + |m|) r is added.
+
+    The m of the product may be the other one without axes of size 1 (`tf.nn.moments` takes them away): where both have the same
+    shape but for such axes at the front, each element of x meets the same number of both.
     """
     found = _folded(graph, node)
     if found is None:
         return None
-    x, mean, offset, scale = found
-    reads = tuple(dict.fromkeys((x, mean, *(() if offset is None else (offset[0],)), *sorted(scale.reads()))))
+    x, mean, taken, offset, scale = found
+    reads = tuple(dict.fromkeys((x, mean, taken, *(() if offset is None else (offset[0],)), *sorted(scale.reads()))))
 
     def bound(call: Call, *ranges: Range) -> tuple[float, float] | None:
         by_value = dict(zip(reads, ranges))
+        if not same_in_broadcasts(by_value[mean], by_value[taken]):
+            return None
         known = reach_of(scale, call, by_value)
         format = by_value[x].format
-        if known is None or any(by_value[value].format is not format for value in (x, mean, scale.base)):
+        if known is None or any(by_value[value].format is not format for value in (x, mean, taken, scale.base)):
             return None
         u, eta = format.unit_roundoff, least(call, format)
         moved = sum(float(by_value[value].magnitude().max(initial=0.0)) for value in (x, mean)) * known.factor
@@ -130,8 +140,18 @@ def normalised_and_shifted_at_once(graph: Structure, node: Node) -> Claim | None
     return Claim("normalised-and-shifted-at-once", reads, bound)
 
 
-def _folded(graph: Structure, node: Node) -> tuple[int, int, tuple[int, int] | None, Scale] | None:
-    """x, m, b with its sign (None: no b) and the scale of a sum x r + (b - m r), in any order of its terms."""
+class _Folded(NamedTuple):
+    """A sum x r + (b - m r): m as it is multiplied, as it was taken from x, and b with its sign (None: no b)."""
+
+    x: int
+    mean: int
+    taken: int
+    offset: tuple[int, int] | None
+    scale: Scale
+
+
+def _folded(graph: Structure, node: Node) -> _Folded | None:
+    """The parts of such a sum, in any order of its terms."""
     terms = [term for each in total(graph, node.outputs[0]) or () for term in _flat(graph, each)]
     products = [(graph.producer(term.value, "Mul"), term.sign) for term in terms]
     rest = [term for term, (product, _) in zip(terms, products) if product is None]
@@ -147,9 +167,15 @@ def _folded(graph: Structure, node: Node) -> tuple[int, int, tuple[int, int] | N
             base = None if scale is None else graph.producer(stripped(graph, Term(scale.base)).value, "Sub")
             if scale is None or base is None:
                 continue
-            if {*map(graph.canonical, base.inputs)} == {graph.canonical(x.value), graph.canonical(m.value)}:
-                return x.value, m.value, (rest[0].value, rest[0].sign) if rest else None, scale
+            for whole, taken in (base.inputs, base.inputs[::-1]):
+                if graph.same(whole, x.value) and _same_in_order(graph, taken, m.value):
+                    return _Folded(x.value, m.value, taken, (rest[0].value, rest[0].sign) if rest else None, scale)
     return None
+
+
+def _same_in_order(graph: Structure, a: int, b: int) -> bool:
+    """Whether two values hold the same numbers in the same order, in whatever shape."""
+    return graph.same(a, b) or graph.same(graph.origin(a), graph.origin(b))
 
 
 def _flat(graph: Structure, term: Term) -> list[Term]:

@@ -61,6 +61,13 @@ class Structure:
         for node in graph.nodes:
             for sub in node.subgraphs():
                 self._enter(sub)
+            if node.op == "StopGradient":
+                # The value that it is given, under another number.
+                (given,), (number,) = node.inputs, node.outputs
+                self._canonical[number] = self.canonical(given)
+                if given in self._producers:
+                    self._producers[number] = self._producers[given]
+                continue
             key = self._key(node)
             for index, number in enumerate(node.outputs):
                 if number == ABSENT:

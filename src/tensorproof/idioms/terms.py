@@ -36,7 +36,7 @@ def total(graph: Structure, value: int) -> tuple[Term, Term] | None:
 
 def factors(graph: Structure, node: Node) -> tuple[int, int, bool] | None:
     """Dividend and divisor of a quotient, and whether it is a product with a reciprocal."""
-    if node.op == "Div":
+    if node.op in ("Div", "DivNoNan"):
         return node.inputs[0], node.inputs[1], False
     for one, other in (node.inputs, node.inputs[::-1]):
         inverse = graph.producer(other, "Reciprocal")
@@ -116,6 +116,15 @@ def stands_over(x: Range, reduced: Range, axes: tuple[int, ...]) -> bool:
     over = {axis % rank for axis in axes} if axes else set(range(rank))
     expected = tuple(1 if axis in over else size for axis, size in enumerate(x.shape))
     return (1,) * (rank - len(reduced.shape)) + reduced.shape == expected
+
+
+def same_in_broadcasts(a: Range, b: Range) -> bool:
+    """Whether two tensors with the same numbers in the same order meet the same elements of a third one: axes of size 1 at the
+    front make no difference."""
+    if not (a.has_known_shape and b.has_known_shape):
+        return False
+    rank = max(a.rank, b.rank)
+    return (1,) * (rank - a.rank) + a.sizes == (1,) * (rank - b.rank) + b.sizes
 
 
 def meets_its_row(x: Range, inner: Range, reduced: Range, axes: tuple[int, ...]) -> bool:

@@ -160,7 +160,7 @@ class EagerObserver:
         self._all_finite = finite_check()
         self._tensor_type = torch.Tensor
         self._autograd = Autograd()
-        self._mode = _mode_class()(self._dispatch)
+        self._mode = dispatch_mode()(self.handle)
 
     def __enter__(self) -> EagerObserver:
         self._mode.__enter__()
@@ -168,6 +168,11 @@ class EagerObserver:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._mode.__exit__(kind, error, trace)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether anything failed since observation began."""
+        return bool(self._failures)
 
     @property
     def forward(self) -> list[Failure]:
@@ -193,9 +198,14 @@ class EagerObserver:
         finally:
             self._called_from = before
 
+    def marked(self, frame: FrameType | None) -> Mark:
+        """The place that an operator called from this frame belongs to."""
+        return mark(self._modules, frame, self._called_from)
+
     # -- every operator: this is what observation costs -----------------------------------------------------------------
 
-    def _dispatch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handle(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run one operator and look at it, as the mode of this observer does; other modes may call it in its place."""
         if self.is_paused:
             return function(*args, **kwargs)
         overload = _overload(function)
@@ -241,9 +251,7 @@ class EagerObserver:
     def _note_origin(self, number: int, overload: Overload, frame: FrameType | None) -> None:
         """Remember which operator and which line the newest autograd node belongs to: it is made just before the operator runs."""
         if self._autograd.backward_pass() == -1 or is_recomputation(frame):
-            self._origins[number] = _Origin(
-                overload.name, mark(self._modules, frame, self._called_from), self._autograd.saves_plainly()
-            )
+            self._origins[number] = _Origin(overload.name, self.marked(frame), self._autograd.saves_plainly())
             return
         # Part of the graph of a second derivative: it belongs to where the first one belongs to.
         node = self._autograd.current_node()
@@ -289,7 +297,7 @@ class EagerObserver:
         is_given = is_consequence and all(reason.why in (Why.GIVEN, Why.PURPOSE) for reason in reasons)
         self._memory.note(observable, Why.GIVEN if is_given else Why.FAILURE)
         if not is_consequence:
-            noted = mark(self._modules, frame, self._called_from)
+            noted = self.marked(frame)
             name = call.overload.name
             failure = Failure("forward", name, name, noted.place(), operands, results, device, uses_special=uses_special)
             self._keep((name, noted), failure)
@@ -389,7 +397,8 @@ def _overload(function: Any) -> Overload:
 
 
 @cache
-def _mode_class() -> Callable[[Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]], Any]:
+def dispatch_mode() -> Callable[[Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]], Any]:
+    """The class of modes that hand every operator to a function."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Dispatch(TorchDispatchMode):

@@ -28,6 +28,8 @@ from tensorproof.targets import ONNXRUNTIME_CPU
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.jax_call import JaxCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 #: The block adds the error of its steps itself; the engine only rounds the ends outward into the format.
 PADDED = Error(0.0)
@@ -79,6 +81,7 @@ def relu(op: Call, x: Range) -> Range:
 
 
 relu.aten("relu")
+relu.tensorflow("Relu")
 
 
 @relu.meaning
@@ -117,6 +120,12 @@ def _(call: AtenCall) -> int:
     format = call.result.format
     slope = (float(call["lower"]) + float(call["upper"])) / 2
     return call.emit("LeakyRelu", call.tensor("self", format), alpha=slope, formats=(format,))
+
+
+@leaky_relu.tensorflow("LeakyRelu")
+def _(call: TensorflowCall) -> int:
+    slope = float(call.attribute("alpha", np.float32(0.2)))
+    return call.emit("LeakyRelu", call.operand(0), alpha=slope, formats=(call.arithmetic_format(),))
 
 
 @leaky_relu.meaning
@@ -323,6 +332,32 @@ def _(call: AtenCall) -> int:
     return result
 
 
+@clip.tensorflow("Relu6")
+def _(call: TensorflowCall) -> int:
+    format = call.arithmetic_format()
+    return call.emit("Clip", call.operand(0), call.value(0.0, format), call.value(6.0, format), formats=(format,))
+
+
+@clip.tensorflow("ClipByValue")
+def _(call: TensorflowCall) -> int:
+    """The lower bound wins where the bounds cross."""
+    format = call.arithmetic_format()
+    x, low, high = call.all_operands()
+    if all(call.is_known(index) and call.known(index).ndim == 0 for index in (1, 2)) and call.known(1) <= call.known(2):
+        return call.emit("Clip", x, low, high, formats=(format,))
+    return call.emit("Max", call.emit("Min", x, high, formats=(format,)), low, formats=(format,))
+
+
+@clip.jax("clamp")
+def _(call: JaxCall) -> int:
+    """The bounds stand around the operand, are numbers or tensors of its shape, and the upper one wins where they cross."""
+    format = call.arithmetic_format(1)
+    low, x, high = call.all_operands()
+    if call.shape(0) == () and call.shape(2) == ():
+        return call.emit("Clip", x, low, high, formats=(format,))
+    return call.emit("Min", call.emit("Max", x, low, formats=(format,)), high, formats=(format,))
+
+
 @clip.meaning
 def _(run: Run, x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
     if run.version < 11:
@@ -409,6 +444,9 @@ def _(call: AtenCall) -> int:
     return call.emit("Elu", call.tensor("self", format), alpha=float(call["alpha"]), formats=(format,))
 
 
+elu.tensorflow("Elu")
+
+
 @elu.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return alive(run, run.torch.nn.functional.elu(x, run.attribute("alpha", 1.0)), x)
@@ -450,6 +488,13 @@ def _(call: AtenCall) -> int:
     # The numbers of torch's own kernel, which are those of the standard before it rounds them to float32.
     alpha, gamma = 1.6732632423543772848, 1.0507009873554804934
     return call.emit("Selu", call.tensor("self", format), alpha=alpha, gamma=gamma, formats=(format,))
+
+
+@selu.tensorflow("Selu")
+def _(call: TensorflowCall) -> int:
+    # The same numbers as torch's (tensorflow/core/kernels/relu_op_functor.h).
+    alpha, gamma = 1.6732632423543772848, 1.0507009873554804934
+    return call.emit("Selu", call.operand(0), alpha=alpha, gamma=gamma, formats=(call.arithmetic_format(),))
 
 
 @selu.meaning
@@ -515,6 +560,8 @@ def sigmoid(op: Call, x: Range) -> Range:
 
 
 sigmoid.aten("sigmoid", "special_expit")
+sigmoid.tensorflow("Sigmoid")
+sigmoid.jax("logistic")
 
 
 @sigmoid.meaning
@@ -550,6 +597,9 @@ def _(op: Call, x: Range) -> Mask:
 def softsign(op: Call, x: Range) -> Range:
     """x / (1 + |x|): increasing; the sum and the quotient are rounded."""
     return monotone(x, lambda v: v / (1.0 + np.abs(v)))
+
+
+softsign.tensorflow("Softsign")
 
 
 @softsign.meaning

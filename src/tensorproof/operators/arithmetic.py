@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorproof.formats import BOOL, FLOAT32, Array, Format
-from tensorproof.frontends.aten import Handle, into
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import BOOL, FLOAT32, STRING, Array, Format
+from tensorproof.frontends.calls import Handle, into
 from tensorproof.operators.table import CORRECT, RESULT, UNDEFINED, Call, Mask, operator
 from tensorproof.ranges import relations
 from tensorproof.ranges.affine import Form
@@ -27,6 +28,8 @@ from tensorproof.targets import TORCH_CPU
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.jax_call import JaxCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 
 @operator("Add", error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
@@ -39,6 +42,15 @@ def add(op: Call, a: Range, b: Range) -> Range:
 @add.aten("add.Tensor", "add.Scalar")
 def _(call: AtenCall) -> int:
     return _spelled_sum(call, "Add", "self", "other")
+
+
+@add.tensorflow("Add", "AddV2")
+def _(call: TensorflowCall) -> int:
+    """Texts are joined, numbers added."""
+    return call.emit("StringConcat" if call.arithmetic_format() is STRING else "Add", *call.all_operands())
+
+
+add.jax("add", "add_any")
 
 
 @add.aten("addcdiv")
@@ -118,6 +130,10 @@ def _(call: AtenCall) -> int:
 @sub.aten("rsub.Tensor", "rsub.Scalar")
 def _(call: AtenCall) -> int:
     return _spelled_sum(call, "Sub", "other", "self")
+
+
+sub.tensorflow("Sub")
+sub.jax("sub")
 
 
 @sub.meaning
@@ -213,6 +229,13 @@ def sum_(op: Call, *operands: Range) -> Range:
     return total.replace(np.where(empty, np.inf, low), np.where(empty, -np.inf, high), total.special)
 
 
+@sum_.tensorflow("AddN", "AccumulateNV2")
+def _(call: TensorflowCall) -> int:
+    """Sums of tensors; those of lists of tensors, which gradients of loops are made of, are not modelled."""
+    format = call.arithmetic_format()
+    return call.emit("Sum", *(call.operand(index) for index in range(len(call))), formats=(format,))
+
+
 @sum_.meaning
 def _(run: Run, *operands: Tensor) -> Tensor:
     return functools.reduce(run.torch.add, operands)
@@ -255,6 +278,31 @@ def _(call: AtenCall) -> int:
     return call.emit("Mul", x, x, formats=(call.result.format,))
 
 
+mul.tensorflow("Mul")
+
+
+@mul.tensorflow("Square")
+def _(call: TensorflowCall) -> int:
+    format = call.arithmetic_format()
+    return call.emit("Mul", call.operand(0), call.operand(0), formats=(format,))
+
+
+@mul.tensorflow("SquaredDifference")
+def _(call: TensorflowCall) -> int:
+    format = call.arithmetic_format()
+    difference = call.emit("Sub", *call.all_operands(), formats=(format,))
+    return call.emit("Mul", difference, difference, formats=(format,))
+
+
+mul.jax("mul")
+
+
+@mul.jax("square")
+def _(call: JaxCall) -> int:
+    format = call.arithmetic_format()
+    return call.emit("Mul", call.operand(0), call.operand(0), formats=(format,))
+
+
 @mul.meaning
 def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
     return a * b
@@ -269,7 +317,7 @@ def _(op: Call, result: Range, a: Range, b: Range) -> Form | None:
 def div(op: Call, a: Range, b: Range) -> Range:
     """Monotone in each operand on either side of a zero divisor; integers round towards zero (ONNX Div-14)."""
     if a.format.is_integer:
-        return binary(a, b, _integer_quotient, _truncated)
+        return binary(a, b, integer_quotient, _truncated)
     tiny = b.format.smallest_subnormal
     return binary(a, b, quotient_away_from(tiny), np.divide)
 
@@ -288,6 +336,26 @@ def _(call: AtenCall) -> int:
     quotient = call.emit("Div", *operands, formats=(format,))
     # Integers are divided towards zero already.
     return quotient if mode is None or format is None or format.is_integer else call.own("Trunc", quotient, formats=(format,))
+
+
+div.tensorflow("Div", "RealDiv")
+
+
+@div.tensorflow("TruncateDiv")
+def _(call: TensorflowCall) -> int:
+    """Towards zero, as integers are divided already."""
+    format = call.arithmetic_format()
+    quotient = call.emit("Div", *call.all_operands(), formats=(format,))
+    return quotient if format.is_integer else call.own("Trunc", quotient, formats=(format,))
+
+
+@div.jax("div")
+def _(call: JaxCall) -> int:
+    """Integers have a quotient by zero, too: all bits set (XLA's semantics of Div)."""
+    format = call.arithmetic_format()
+    if format.is_integer:
+        return call.own("TotalDivide", *call.all_operands(), formats=(format,))
+    return call.emit("Div", *call.all_operands(), formats=(format,))
 
 
 @div.meaning
@@ -365,7 +433,8 @@ def _truncated(a: Array, b: Array) -> Array:
     return np.trunc(a / b)
 
 
-def _integer_quotient(la: Array, ha: Array, lb: Array, hb: Array) -> tuple[Array, Array]:
+def integer_quotient(la: Array, ha: Array, lb: Array, hb: Array) -> tuple[Array, Array]:
+    """The kernel of a division of integers towards zero, by divisors that are not zero."""
     low, high = quotient_away_from(1.0)(la, ha, lb, hb)
     # A quotient of large 64-bit integers is exact only to 53 bits; truncation of the outward neighbour covers it.
     large = np.maximum(np.abs(la), np.abs(ha)) > 2.0**53
@@ -395,6 +464,8 @@ def neg(op: Call, x: Range) -> Range:
 
 
 neg.aten("neg", "negative")
+neg.tensorflow("Neg")
+neg.jax("neg")
 
 
 @neg.meaning
@@ -414,6 +485,8 @@ def abs_(op: Call, x: Range) -> Range:
 
 
 abs_.aten("abs", "absolute")
+abs_.tensorflow("Abs")
+abs_.jax("abs")
 
 
 @abs_.meaning
@@ -480,6 +553,24 @@ def _(call: AtenCall) -> int:
     return call.emit("Mod", call.tensor("self", format), call.value(1, format), fmod=1, formats=(format,))
 
 
+mod.tensorflow("FloorMod")
+
+
+@mod.tensorflow("Mod", "TruncateMod")
+def _(call: TensorflowCall) -> int:
+    """With the sign of the dividend."""
+    return call.emit("Mod", *call.all_operands(), fmod=1, formats=(call.arithmetic_format(),))
+
+
+@mod.jax("rem")
+def _(call: JaxCall) -> int:
+    """With the sign of the dividend; integers divided by zero leave the dividend (XLA's semantics of Rem)."""
+    format = call.arithmetic_format()
+    if format.is_integer:
+        return call.own("TotalRemainder", *call.all_operands(), formats=(format,))
+    return call.emit("Mod", *call.all_operands(), fmod=1, formats=(format,))
+
+
 @mod.meaning
 def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
     # The derivative with respect to the divisor is minus the whole part of the quotient, which torch knows.
@@ -535,6 +626,14 @@ def max_(op: Call, *operands: Range) -> Range:
 
 
 max_.aten("maximum", "max.other")
+max_.tensorflow("Maximum")
+
+
+@max_.jax("max")
+def _(call: JaxCall) -> int:
+    """The larger one of truth values is "or"."""
+    format = call.arithmetic_format()
+    return call.emit("Or" if format is BOOL else "Max", *call.all_operands(), formats=(format,))
 
 
 @max_.aten("fmax")
@@ -573,6 +672,14 @@ def min_(op: Call, *operands: Range) -> Range:
 
 
 min_.aten("minimum", "min.other")
+min_.tensorflow("Minimum")
+
+
+@min_.jax("min")
+def _(call: JaxCall) -> int:
+    """The smaller one of truth values is "and"."""
+    format = call.arithmetic_format()
+    return call.emit("And" if format is BOOL else "Min", *call.all_operands(), formats=(format,))
 
 
 @min_.aten("fmin")
@@ -597,6 +704,8 @@ def sign(op: Call, x: Range) -> Range:
 
 
 sign.aten("sign", "sgn")
+sign.tensorflow("Sign")
+sign.jax("sign")
 
 
 @sign.meaning
@@ -611,6 +720,17 @@ def floor(op: Call, x: Range) -> Range:
 
 
 floor.aten("floor")
+floor.tensorflow("Floor")
+floor.jax("floor")
+
+
+@floor.tensorflow("FloorDiv")
+def _(call: TensorflowCall) -> int:
+    """The quotient rounded down; if it is no integer it is rounded to its format first (`google_floor_div_real`)."""
+    format = call.arithmetic_format()
+    if format.is_integer:
+        return call.own("FloorDivide", *call.all_operands(), formats=(format,))
+    return call.emit("Floor", call.emit("Div", *call.all_operands(), formats=(format,)), formats=(format,))
 
 
 @floor.meaning
@@ -625,6 +745,8 @@ def ceil(op: Call, x: Range) -> Range:
 
 
 ceil.aten("ceil")
+ceil.tensorflow("Ceil")
+ceil.jax("ceil")
 
 
 @ceil.meaning
@@ -639,6 +761,25 @@ def round_(op: Call, x: Range) -> Range:
 
 
 round_.aten("round")
+round_.tensorflow("Rint")
+
+
+@round_.tensorflow("Round")
+def _(call: TensorflowCall) -> int:
+    format = call.arithmetic_format()
+    if not format.is_float:
+        # TensorFlow's own functions leave integers as they are; the operator gives zeros (measured with 2.21).
+        raise NotAnalysed("Round of integers, which TensorFlow's kernel does not keep")
+    return call.emit("Round", call.operand(0), formats=(format,))
+
+
+@round_.jax("round")
+def _(call: JaxCall) -> int:
+    """Half to even, or away from zero (`lax.RoundingMethod`)."""
+    format = call.arithmetic_format()
+    if getattr(call["rounding_method"], "name", "") == "TO_NEAREST_EVEN":
+        return call.emit("Round", call.operand(0), formats=(format,))
+    return call.own("RoundAway", call.operand(0), formats=(format,))
 
 
 @round_.meaning

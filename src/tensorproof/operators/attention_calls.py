@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import BOOL
-from tensorproof.frontends.aten import OWN
+from tensorproof.frontends.calls import OWN
 from tensorproof.graph import ABSENT
 from tensorproof.operators.attention import attention, for_heads, repeat_heads
 from tensorproof.operators.table import CORRECT, Call, operator

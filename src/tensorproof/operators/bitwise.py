@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tensorproof.errors import NotAnalysed
 from tensorproof.execute.meaning import NotExecutable
-from tensorproof.formats import BOOL, BY_ONNX_CODE, Array, Format
+from tensorproof.formats import BOOL, BY_NAME, BY_ONNX_CODE, Array, Format
 from tensorproof.operators.casts import format_of, wrapped_tensor
 from tensorproof.operators.comparison import folded
 from tensorproof.operators.table import Call, operator
+from tensorproof.ranges.bit_patterns import as_numbers
 from tensorproof.ranges.range import Range, align
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.jax_call import JaxCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 Bits = npt.NDArray[np.uint64]
 #: A bound of an operation on bits over a <= x <= b, c <= y <= d (unsigned numbers), given the bits of the format.
@@ -58,6 +62,43 @@ def bit_shift(op: Call, x: Range, y: Range) -> Range:
 
 def _is_left(op: Call | Run) -> bool:
     return op.attribute("direction", "LEFT") == "LEFT"
+
+
+@bit_shift.tensorflow("LeftShift")
+def _(call: TensorflowCall) -> int:
+    return _shift(call, "LEFT")
+
+
+@bit_shift.tensorflow("RightShift")
+def _(call: TensorflowCall) -> int:
+    return _shift(call, "RIGHT")
+
+
+@bit_shift.jax("shift_left")
+def _(call: JaxCall) -> int:
+    return _shift(call, "LEFT")
+
+
+@bit_shift.jax("shift_right_arithmetic")
+def _(call: JaxCall) -> int:
+    """With the sign: bits of unsigned integers are taken as signed ones."""
+    format = call.arithmetic_format()
+    signed = BY_NAME[format.name.removeprefix("u")]
+    shifted = _shift(call, "RIGHT", signed)
+    return call.cast(shifted, format)
+
+
+@bit_shift.jax("shift_right_logical")
+def _(call: JaxCall) -> int:
+    """Without the sign: bits of signed integers are taken as unsigned ones."""
+    format = call.arithmetic_format()
+    unsigned = format if format.low == 0 else BY_NAME[f"u{format.name}"]
+    return call.cast(_shift(call, "RIGHT", unsigned), format)
+
+
+def _shift(call: TensorflowCall | JaxCall, direction: str, format: Format | None = None) -> int:
+    format = format or call.arithmetic_format()
+    return call.emit("BitShift", call.operand(0, format), call.operand(1, format), direction=direction, formats=(format,))
 
 
 @bit_shift.meaning
@@ -210,6 +251,20 @@ def _(call: AtenCall) -> int:
     return _of_bits(call, "And")
 
 
+bitwise_and.tensorflow("BitwiseAnd")
+
+
+@bitwise_and.jax("and")
+def _(call: JaxCall) -> int:
+    return _of_jax(call, "And")
+
+
+def _of_jax(call: JaxCall, op: str) -> int:
+    """On the bits of integers, or on truth values."""
+    format = call.arithmetic_format()
+    return call.emit(op if format is BOOL else f"Bitwise{op}", *call.all_operands(), formats=(format,))
+
+
 def _of_bits(call: AtenCall, op: str) -> int:
     """On the bits of integers, or on truth values."""
     format = call.result.format
@@ -232,6 +287,14 @@ def _(call: AtenCall) -> int:
     return _of_bits(call, "Or")
 
 
+bitwise_or.tensorflow("BitwiseOr")
+
+
+@bitwise_or.jax("or")
+def _(call: JaxCall) -> int:
+    return _of_jax(call, "Or")
+
+
 @bitwise_or.meaning
 def _(run: Run, x: Tensor, y: Tensor) -> Tensor:
     return _bitwise_tensor(run, run.torch.bitwise_or, x, y)
@@ -246,6 +309,14 @@ def bitwise_xor(op: Call, x: Range, y: Range) -> Range:
 @bitwise_xor.aten("bitwise_xor.Tensor", "bitwise_xor.Scalar", "__xor__.Tensor", "__xor__.Scalar")
 def _(call: AtenCall) -> int:
     return _of_bits(call, "Xor")
+
+
+bitwise_xor.tensorflow("BitwiseXor")
+
+
+@bitwise_xor.jax("xor")
+def _(call: JaxCall) -> int:
+    return _of_jax(call, "Xor")
 
 
 @bitwise_xor.meaning
@@ -277,6 +348,14 @@ def _(call: AtenCall) -> int:
     return call.emit("Not" if format is BOOL else "BitwiseNot", call.tensor("self"), formats=(format,))
 
 
+bitwise_not.tensorflow("Invert")
+
+
+@bitwise_not.jax("not")
+def _(call: JaxCall) -> int:
+    return _of_jax(call, "Not")
+
+
 @bitwise_not.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return run.passing(_on_bits(run, run.torch.bitwise_not, x), -x)
@@ -285,12 +364,30 @@ def _(run: Run, x: Tensor) -> Tensor:
 # -- reinterpretation ------------------------------------------------------------------------------------------------
 
 
-@operator("BitCast", coarse="only constants are reinterpreted; any other tensor may hold every pattern")
+@operator("BitCast", coarse="only constants and integers as floating numbers are reinterpreted; others may hold every pattern")
 def bit_cast(op: Call, x: Range) -> Range:
-    """Exact on constants, any value of the new format elsewhere."""
+    """Exact on constants; integers that are bits of floating numbers without a sign are in their order; else any value."""
     format = BY_ONNX_CODE[op.attribute("to")]
     result = folded(lambda a: a.view(format.dtype), x)
+    if result is None:
+        result = as_numbers(x, format)
     return Range.top(x.shape, format) if result is None else result
+
+
+@bit_cast.tensorflow("Bitcast")
+def _(call: TensorflowCall) -> int:
+    return _reinterpreted(call, call.arithmetic_format(), call.arithmetic_format("type"))
+
+
+@bit_cast.jax("bitcast_convert_type")
+def _(call: JaxCall) -> int:
+    return _reinterpreted(call, call.arithmetic_format(), call.result.format)
+
+
+def _reinterpreted(call: TensorflowCall | JaxCall, source: Format, to: Format | None) -> int:
+    if to is None or source.bits != to.bits or to.kind == "complex" or "bool" in (source.kind, to.kind):
+        raise NotAnalysed("bits are reinterpreted as numbers of another size")
+    return call.emit("BitCast", call.operand(0), to=to.onnx_code, formats=(to,))
 
 
 @bit_cast.meaning

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.execute.meaning import NotExecutable
-from tensorproof.formats import BY_NAME, BY_ONNX_CODE, FLOAT8_E8M0, FLOAT32, FLOAT64, STRING, Array, Format
+from tensorproof.formats import BFLOAT16, BY_NAME, BY_ONNX_CODE, FLOAT8_E8M0, FLOAT16, FLOAT32, FLOAT64, STRING, Array, Format
 from tensorproof.operators.table import RESULT, UNDEFINED, Call, operator
 from tensorproof.ranges import relations
 from tensorproof.ranges.affine import Form
@@ -26,6 +26,8 @@ from tensorproof.rules.undefined_cast import UNDEFINED_CAST
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.jax_call import JaxCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 
 @operator("Cast", hazards=(CAST_OVERFLOW, UNDEFINED_CAST), elementwise=True)
@@ -77,6 +79,48 @@ def _known_format(call: AtenCall) -> Format:
 def _(call: AtenCall) -> int:
     """The one element of a tensor as a number of the program."""
     return call.reshaped(call.tensor("self", _known_format(call)), [])
+
+
+@cast.tensorflow("Cast")
+def _(call: TensorflowCall) -> int:
+    source, to = call.arithmetic_format("SrcT"), call.arithmetic_format("DstT")
+    if call.attribute("Truncate", False) and source.is_float and to.is_float and to.digits < source.digits:
+        raise NotAnalysed("a cast that rounds towards zero")
+    return call.emit("Cast", call.operand(0), to=to.onnx_code, formats=(to,))
+
+
+@cast.tensorflow("StringToNumber")
+def _(call: TensorflowCall) -> int:
+    to = call.arithmetic_format("out_type")
+    return call.emit("Cast", call.operand(0), to=to.onnx_code, formats=(to,))
+
+
+@cast.tensorflow("AsString")
+def _(call: TensorflowCall) -> int:
+    call.arithmetic_format()
+    return call.emit("Cast", call.operand(0), to=STRING.onnx_code, formats=(STRING,))
+
+
+@cast.jax("convert_element_type")
+def _(call: JaxCall) -> int:
+    call.arithmetic_format()
+    to = call.result.format
+    if to is None or to.kind == "complex":
+        raise NotAnalysed("numbers of this type are not modelled")
+    return call.emit("Cast", call.operand(0), to=to.onnx_code, formats=(to,))
+
+
+@cast.jax("reduce_precision")
+def _(call: JaxCall) -> int:
+    """Rounded to a format with fewer bits, which has to be one of those that are modelled, and back."""
+    bits = int(call["exponent_bits"]), int(call["mantissa_bits"])
+    narrow = {(5, 10): FLOAT16, (8, 7): BFLOAT16, (8, 23): FLOAT32, (11, 52): FLOAT64}.get(bits)
+    format = call.arithmetic_format()
+    if narrow is None:
+        raise NotAnalysed(f"{bits[0]} bits of exponent and {bits[1]} of mantissa are no format that is modelled")
+    if narrow.digits >= format.digits and narrow.high >= format.high:
+        return call.emit("Identity", call.operand(0), formats=(format,))
+    return call.cast(call.cast(call.operand(0), narrow), format)
 
 
 @operator("CastLike", hazards=(CAST_OVERFLOW, UNDEFINED_CAST))

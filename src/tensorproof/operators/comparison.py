@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import BOOL, INT64, Array
+from tensorproof.formats import BOOL, FLOAT32, INT32, INT64, UINT8, Array
 from tensorproof.frontends.aten import common_format
 from tensorproof.operators.activations import LEAK
 from tensorproof.operators.table import Call, operator
@@ -21,6 +21,8 @@ from tensorproof.ranges.range import CELL_BUDGET, NAN, NEGATIVE_INFINITY, POSITI
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.jax_call import JaxCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 Truth = npt.NDArray[np.bool_]
 
@@ -101,6 +103,25 @@ def _(call: AtenCall) -> int:
     return call.emit("Not", same, formats=(BOOL,))
 
 
+equal.tensorflow("Equal")
+equal.jax("eq")
+
+
+@equal.tensorflow("NotEqual")
+def _(call: TensorflowCall) -> int:
+    call.arithmetic_format()
+    return call.emit("Not", call.emit("Equal", *call.all_operands(), formats=(BOOL,)), formats=(BOOL,))
+
+
+@equal.jax("ne")
+def _(call: JaxCall) -> int:
+    """What differs from itself is NaN: JAX writes the question in this way."""
+    if call.operand(0) == call.operand(1) and call.arithmetic_format().is_float:
+        return call.emit("IsNaN", call.operand(0), formats=(BOOL,))
+    call.arithmetic_format()
+    return call.emit("Not", call.emit("Equal", *call.all_operands(), formats=(BOOL,)), formats=(BOOL,))
+
+
 @equal.meaning
 def _(run: Run, a: Tensor, b: Tensor) -> Tensor:
     return run.torch.eq(a, b)
@@ -113,6 +134,27 @@ def less(op: Call, a: Range, b: Range) -> Range:
 
 
 less.aten("lt.Tensor", "lt.Scalar", "less.Tensor", "less.Scalar")
+less.tensorflow("Less")
+
+
+@less.jax("lt")
+def _(call: JaxCall) -> int:
+    return _ordered(call, "Less")
+
+
+def _ordered(call: JaxCall, op: str) -> int:
+    """Truth values are compared as 0 and 1."""
+    is_truth = call.arithmetic_format() is BOOL
+    operands = [call.operand(index, UINT8 if is_truth else None) for index in (0, 1)]
+    return call.emit(op, *operands, formats=(BOOL,))
+
+
+@less.tensorflow("ApproximateEqual")
+def _(call: TensorflowCall) -> int:
+    """|x - y| < tolerance."""
+    format = call.arithmetic_format()
+    distance = call.emit("Abs", call.emit("Sub", *call.all_operands(), formats=(format,)), formats=(format,))
+    return call.emit("Less", distance, call.value(float(call.attribute("tolerance", 1e-5)), format), formats=(BOOL,))
 
 
 @less.meaning
@@ -127,6 +169,12 @@ def less_or_equal(op: Call, a: Range, b: Range) -> Range:
 
 
 less_or_equal.aten("le.Tensor", "le.Scalar", "less_equal.Tensor", "less_equal.Scalar")
+less_or_equal.tensorflow("LessEqual")
+
+
+@less_or_equal.jax("le")
+def _(call: JaxCall) -> int:
+    return _ordered(call, "LessOrEqual")
 
 
 @less_or_equal.meaning
@@ -141,6 +189,12 @@ def greater(op: Call, a: Range, b: Range) -> Range:
 
 
 greater.aten("gt.Tensor", "gt.Scalar", "greater.Tensor", "greater.Scalar")
+greater.tensorflow("Greater")
+
+
+@greater.jax("gt")
+def _(call: JaxCall) -> int:
+    return _ordered(call, "Greater")
 
 
 @greater.meaning
@@ -155,6 +209,12 @@ def greater_or_equal(op: Call, a: Range, b: Range) -> Range:
 
 
 greater_or_equal.aten("ge.Tensor", "ge.Scalar", "greater_equal.Tensor", "greater_equal.Scalar")
+greater_or_equal.tensorflow("GreaterEqual")
+
+
+@greater_or_equal.jax("ge")
+def _(call: JaxCall) -> int:
+    return _ordered(call, "GreaterOrEqual")
 
 
 @greater_or_equal.meaning
@@ -172,6 +232,9 @@ def is_nan(op: Call, x: Range) -> Range:
 @is_nan.aten("isnan")
 def _(call: AtenCall) -> int:
     return call.emit("IsNaN", call.tensor("self"), formats=(BOOL,))
+
+
+is_nan.tensorflow("IsNan")
 
 
 @is_nan.meaning
@@ -210,6 +273,26 @@ def _(call: AtenCall) -> int:
     return call.emit("Not", call.emit("Or", *special, formats=(BOOL,)), formats=(BOOL,))
 
 
+is_inf.tensorflow("IsInf")
+
+
+@is_inf.tensorflow("IsFinite")
+def _(call: TensorflowCall) -> int:
+    call.arithmetic_format()
+    return _finite(call)
+
+
+@is_inf.jax("is_finite")
+def _(call: JaxCall) -> int:
+    call.arithmetic_format()
+    return _finite(call)
+
+
+def _finite(call: TensorflowCall | JaxCall) -> int:
+    special = [call.emit(op, call.operand(0), formats=(BOOL,)) for op in ("IsNaN", "IsInf")]
+    return call.emit("Not", call.emit("Or", *special, formats=(BOOL,)), formats=(BOOL,))
+
+
 @is_inf.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     positive = run.torch.isposinf(x) & bool(run.attribute("detect_positive", 1))
@@ -235,6 +318,9 @@ def _(call: AtenCall) -> int:
     return _of_truth_values(call, "And")
 
 
+and_.tensorflow("LogicalAnd")
+
+
 def _of_truth_values(call: AtenCall, op: str) -> int:
     """Numbers are true unless they are zero."""
     operands = [call.tensor(name, BOOL) for name in ("self", "other") if name in call.arguments]
@@ -256,6 +342,9 @@ def or_(op: Call, a: Range, b: Range) -> Range:
 @or_.aten("logical_or")
 def _(call: AtenCall) -> int:
     return _of_truth_values(call, "Or")
+
+
+or_.tensorflow("LogicalOr")
 
 
 @or_.meaning
@@ -291,6 +380,9 @@ def not_(op: Call, x: Range) -> Range:
 @not_.aten("logical_not")
 def _(call: AtenCall) -> int:
     return _of_truth_values(call, "Not")
+
+
+not_.tensorflow("LogicalNot")
 
 
 @not_.meaning
@@ -344,6 +436,39 @@ def _(call: AtenCall) -> int:
     return call.emit("Where", mask, call.tensor("value", format), call.tensor("self", format), formats=(format,))
 
 
+@where.tensorflow("SelectV2")
+def _(call: TensorflowCall) -> int:
+    return call.emit("Where", *call.all_operands(), formats=(call.arithmetic_format(),))
+
+
+@where.tensorflow("Select")
+def _(call: TensorflowCall) -> int:
+    """A condition with one axis chooses between slices of tensors that have more."""
+    format = call.arithmetic_format()
+    condition, x, y = call.all_operands()
+    if call.rank(0) == 1 and call.rank(1) > 1:
+        condition = call.reshaped(condition, [-1, *(1,) * (call.rank(1) - 1)])
+    return call.emit("Where", condition, x, y, formats=(format,))
+
+
+@where.jax("select_n")
+def _(call: JaxCall) -> int:
+    """The case that a truth value or an integer names, for each element or for all of them; the first one is false."""
+    format = call.arithmetic_format(1)
+    chosen, *cases = call.all_operands()
+    if len(cases) == 1:
+        return call.emit("Identity", cases[0], formats=(format,))
+    if call.handle(0).format is BOOL:
+        return call.emit("Where", chosen, cases[1], cases[0], formats=(format,))
+    # Integers beyond the cases are cut off at the last one.
+    result = cases[-1]
+    for index in reversed(range(len(cases) - 1)):
+        number = call.value(index, call.handle(0).format)
+        is_case = call.emit("LessOrEqual", chosen, number, formats=(BOOL,))
+        result = call.emit("Where", is_case, cases[index], result, formats=(format,))
+    return result
+
+
 # -- positions among sorted numbers ----------------------------------------------------------------------------------
 
 
@@ -362,3 +487,13 @@ def _(call: AtenCall) -> int:
     met = call.emit("LessOrEqual" if to_the_right else "Less", numbers, values, formats=(BOOL,))
     count = call.emit("ReduceSum", call.cast(met, INT64), call.integers([-1]), keepdims=0, formats=(INT64,))
     return count if call.result.format is None else call.cast(count, call.result.format)
+
+
+@less_or_equal.tensorflow("Bucketize")
+def _(call: TensorflowCall) -> int:
+    """How many of the boundaries are not larger than a value; they are float32 numbers."""
+    call.arithmetic_format()
+    boundaries = call.constant(np.array(call.attribute("boundaries", []), np.float32))
+    values = call.moved("Unsqueeze", call.operand(0, FLOAT32), call.integers([-1]))
+    met = call.emit("LessOrEqual", boundaries, values, formats=(BOOL,))
+    return call.emit("ReduceSum", call.cast(met, INT32), call.integers([-1]), keepdims=0, formats=(INT32,))

@@ -13,7 +13,7 @@ import numpy as np
 from tensorproof.errors import NotAnalysed
 from tensorproof.execute.meaning import NotExecutable
 from tensorproof.formats import BOOL, FLOAT32, INT64
-from tensorproof.frontends.aten import Handle
+from tensorproof.frontends.calls import Handle
 from tensorproof.graph import ABSENT, Graph, Model, Node
 from tensorproof.operators.table import operator
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, join, truth
@@ -37,6 +37,8 @@ from tensorproof.ranges.trip_counts import most_trips
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.calls import OperatorCall
+    from tensorproof.frontends.jax_call import JaxCall
 
 #: Counts beyond this are no counts: exporters write the largest integer for "until the condition says stop".
 ENDLESS = 2.0**53
@@ -577,8 +579,79 @@ def _as_tensor(call: AtenCall, item: Any, result: Handle) -> Handle:
     )
 
 
-def _several(call: AtenCall, op: str, *operands: int, **attributes: Any) -> tuple[int, ...]:
+def _several(call: OperatorCall, op: str, *operands: int, **attributes: Any) -> tuple[int, ...]:
     """A node with as many results as the program takes from it."""
     formats = [result.format for result in call.results]
     made = call.emit(op, *operands, outputs=len(call.results), formats=formats, **attributes)
     return made if isinstance(made, tuple) else (made,)
+
+
+# -- JAX's control flow ----------------------------------------------------------------------------------------------
+
+
+@if_.jax("cond")
+def _(call: JaxCall) -> tuple[int, ...]:
+    """One of several functions by an index, which JAX brings into their number; all read the operands where they stand."""
+    branches, operands = call["branches"], call.operands[1:]
+    if len(branches) == 2:
+        # A truth value as JAX hands it over: the bodies know what holds inside of them.
+        bodies = [call.body(f"branch_{i}", (), lambda _, i=i: call.called(branches[i], operands)) for i in (1, 0)]
+        return _several(call, "If", call.cast(call.operand(0), BOOL), then_branch=bodies[0], else_branch=bodies[1])
+
+    def chosen(first: int) -> tuple[int, ...]:
+        if first == len(branches) - 1:
+            return tuple(handle.number for handle in call.called(branches[first], operands))
+        limit = call.constant(np.asarray(first), call.handle(0).format)
+        is_first = call.emit("LessOrEqual", call.operand(0), limit, formats=(BOOL,))
+        here = call.body(f"branch_{first}", (), lambda _: call.called(branches[first], operands))
+        later = call.body(f"after_{first}", (), lambda _: _handed(chosen(first + 1), call.results))
+        return _several(call, "If", is_first, then_branch=here, else_branch=later)
+
+    return chosen(0)
+
+
+@loop.jax("while")
+def _(call: JaxCall) -> tuple[int, ...]:
+    """The condition is asked before the first iteration, and at the end of each."""
+    asked, repeated = call["cond_nconsts"], call["body_nconsts"]
+    of_condition, of_body = call.operands[:asked], call.operands[asked : asked + repeated]
+    states: Sequence[Handle] = call.operands[asked + repeated :]
+
+    def iteration(inputs: Sequence[Handle]) -> list[Any]:
+        new = call.called(call["body_jaxpr"], [*of_body, *inputs[2:]])
+        return [*call.called(call["cond_jaxpr"], [*of_condition, *new]), *new]
+
+    (first,) = call.called(call["cond_jaxpr"], [*of_condition, *states])
+    count, goes_on = Handle(ABSENT, INT64, ()), Handle(ABSENT, BOOL, ())
+    body = call.body("body", [count, goes_on, *states], iteration)
+    return _several(call, "Loop", ABSENT, first.number, *(state.number for state in states), body=body)
+
+
+@scan.jax("scan")
+def _(call: JaxCall) -> tuple[int, ...]:
+    """Once per slice of the scanned arrays' first axis, forwards or backwards, with a state; without any, so often as is said."""
+    constants, carried = call["num_consts"], call["num_carry"]
+    states: Sequence[Handle] = call.operands[constants : constants + carried]
+    scanned: list[Handle] = list(call.operands[constants + carried :])
+    slices = [Handle(ABSENT, x.format, None if x.shape is None else x.shape[1:]) for x in scanned]
+    if not scanned:
+        scanned = [Handle(call.constant(np.zeros(call["length"], np.int64)), INT64, (call["length"],))]
+
+    def iteration(inputs: Sequence[Handle]) -> list[Any]:
+        return call.called(call["jaxpr"], [*call.operands[:constants], *inputs[: carried + len(slices)]])
+
+    body = call.body("body", [*states, *(slices or [Handle(ABSENT, INT64, ())])], iteration)
+    side = 1 if call["reverse"] else 0
+    return _several(
+        call,
+        "Scan",
+        *(x.number for x in (*states, *scanned)),
+        body=body,
+        num_scan_inputs=len(scanned),
+        scan_input_directions=[side] * len(scanned),
+        scan_output_directions=[side] * (len(call.results) - carried),
+    )
+
+
+def _handed(numbers: Sequence[int], results: Sequence[Handle]) -> list[Handle]:
+    return [Handle(number, result.format, result.shape) for number, result in zip(numbers, results, strict=True)]

@@ -41,6 +41,8 @@ from tensorproof.ranges.views import Map, Sliced, sliced_shape
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.jax_call import JaxCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 #: Sequences whose length can be more different numbers than this are merged along time.
 _MOST_LENGTHS = 64
@@ -342,6 +344,84 @@ def _mode(call: AtenCall) -> str:
     return "wrap" if overload.startswith("_circular") else _MODES[call.get("mode", "constant")]
 
 
+@pad.tensorflow("Pad", "PadV2")
+def _(call: TensorflowCall) -> int:
+    """Zeros, or another number, before and behind each axis; the widths of an axis stand in one row."""
+    value = call.operand(2) if call.name == "PadV2" else ABSENT
+    return call.moved("Pad", call.operand(0), _widths(call), value)
+
+
+def _widths(call: TensorflowCall) -> int:
+    """Rows of widths before and behind each axis in ONNX's order: first all before, then all behind."""
+    if call.is_known(1):
+        return call.integers([int(width) for width in call.known(1).T.reshape(-1)])
+    turned = call.moved("Transpose", call.operand(1, INT64), perm=[1, 0])
+    return call.reshaped(turned, [-1])
+
+
+@pad.tensorflow("MirrorPad")
+def _(call: TensorflowCall) -> int:
+    """The tensor continued by its mirror image, with its last element (SYMMETRIC) or without."""
+    if str(call.attribute("mode")) == "REFLECT":
+        return call.moved("Pad", call.operand(0), _widths(call), mode="reflect")
+    x = call.operand(0)
+    for axis, index in enumerate(_mirrored(call, call.sizes(0))):
+        if index is not None:
+            x = call.moved("Gather", x, call.constant(index), axis=axis)
+    return call.moved("Identity", x) if x == call.operand(0) else x
+
+
+@pad.tensorflow("MirrorPadGrad")
+def _(call: TensorflowCall) -> int:
+    """Every element gets the sum of the gradients of its images."""
+    x, sizes = call.operand(0), call.sizes(0)
+    widths = [(int(before), int(behind)) for before, behind in call.known(1)]
+    inner = [size - before - behind if isinstance(size, int) else size for size, (before, behind) in zip(sizes, widths)]
+    for axis, index in enumerate(_mirrored(call, inner)):
+        if index is None:
+            continue
+        sizes[axis] = inner[axis]
+        nothing = call.emit(
+            "ConstantOfShape", call.integers(sizes), value=np.zeros(1, call.format().dtype), formats=(call.format(),)
+        )
+        along = call.constant(index.reshape([-1 if other == axis else 1 for other in range(len(sizes))]))
+        places = call.moved("Expand", along, call.shape_of(x))
+        x = call.moved("ScatterElements", nothing, places, x, axis=axis, reduction="add")
+    return call.moved("Identity", x) if x == call.operand(0) else x
+
+
+def _mirrored(call: TensorflowCall, sizes: Sequence[Any]) -> list[Integers | None]:
+    """Where the elements of each continued axis come from; None for an axis that is not continued."""
+    mode: Any = "symmetric" if str(call.attribute("mode")) == "SYMMETRIC" else "reflect"
+    found: list[Integers | None] = []
+    for size, (before, behind) in zip(sizes, call.known(1)):
+        if before == behind == 0:
+            found.append(None)
+        elif isinstance(size, int):
+            found.append(np.pad(np.arange(size, dtype=np.int64), (int(before), int(behind)), mode=mode))
+        else:
+            raise NotAnalysed("an axis whose size is not fixed is continued by its mirror image")
+    return found
+
+
+@pad.jax("pad")
+def _(call: JaxCall) -> int:
+    """A border, or a gap after each element, of one number; negative widths crop."""
+    borders = [(int(before), int(behind), int(gap)) for before, behind, gap in call["padding_config"]]
+    x, value, sizes = call.operand(0), call.operand(1), list(call.shape(0))
+    for axis, (_, _, gap) in enumerate(borders):
+        if gap and sizes[axis] > 1:
+            # The number stands behind the elements, at position `size`.
+            source = np.full((sizes[axis] - 1) * (gap + 1) + 1, sizes[axis], np.int64)
+            source[:: gap + 1] = np.arange(sizes[axis])
+            framed = call.moved("Pad", x, call.integers([0, 1]), value, call.integers([axis]))
+            x = call.moved("Gather", framed, call.constant(source), axis=axis)
+    widths = [*(before for before, _, _ in borders), *(behind for _, behind, _ in borders)]
+    if any(widths):
+        x = call.moved("Pad", x, call.integers(widths), value)
+    return call.moved("Identity", x) if x == call.operand(0) else x
+
+
 def _in_frame(run: Run, x: Tensor, borders: Sequence[tuple[int, int, int]], value: Tensor) -> Tensor:
     """The tensor inside a value; a border is an axis with its widths before and after, negative ones crop."""
     flat = [0] * (2 * x.ndim)
@@ -498,6 +578,18 @@ def _(call: AtenCall) -> int:
     return call.moved("Trilu", call.tensor("self"), diagonal, upper=int(call.name.startswith("triu")))
 
 
+@trilu.tensorflow("MatrixBandPart")
+def _(call: TensorflowCall) -> int:
+    """Zeros outside of a band of diagonals; a negative number of them is all."""
+    (below,), (above,) = call.integers_of(1), call.integers_of(2)
+    x = call.operand(0)
+    if below >= 0:
+        x = call.moved("Trilu", x, call.constant(np.array(-below, np.int64)), upper=1)
+    if above >= 0:
+        x = call.moved("Trilu", x, call.constant(np.array(above, np.int64)), upper=0)
+    return call.moved("Identity", x) if x == call.operand(0) else x
+
+
 @operator("Trilu", domain="com.microsoft")
 def contrib_trilu(op: Call, x: Range, k: Range | None = None) -> Range:
     """The upper or lower triangle of matrices, zero elsewhere."""
@@ -573,3 +665,15 @@ def _reversed(array: npt.NDArray[Any], lengths: Integers, batch_axis: int, time_
     index = np.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
     index = index.T if batch_axis > time_axis else index
     return np.take_along_axis(array, index.reshape(*index.shape, *([1] * (array.ndim - 2))), axis=time_axis)
+
+
+@reverse_sequence.tensorflow("ReverseSequence")
+def _(call: TensorflowCall) -> int:
+    """The first elements of each sample backwards; other axes than the first two are brought there and back."""
+    batch, time, rank = int(call.attribute("batch_dim", 0)), int(call.attribute("seq_dim")), call.rank(0)
+    x, lengths = call.operand(0), call.operand(1, INT64)
+    if {batch, time} == {0, 1}:
+        return call.moved("ReverseSequence", x, lengths, batch_axis=batch, time_axis=time)
+    order = [batch, time, *(axis for axis in range(rank) if axis not in (batch, time))]
+    turned = call.moved("ReverseSequence", call.moved("Transpose", x, perm=order), lengths, batch_axis=0, time_axis=1)
+    return call.moved("Transpose", turned, perm=[order.index(axis) for axis in range(rank)])

@@ -8,7 +8,7 @@ import numpy as np
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import Array
-from tensorproof.frontends.aten import OWN
+from tensorproof.frontends.calls import OWN
 from tensorproof.graph import ABSENT
 from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.ranges.elementwise import corners, product

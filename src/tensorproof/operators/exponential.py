@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tensorproof.formats import Array
+from tensorproof.errors import NotAnalysed
+from tensorproof.formats import FLOAT64, Array, Format
 from tensorproof.operators.activations import alive
 from tensorproof.operators.arithmetic import nearest_to_zero, quotient_away_from
 from tensorproof.operators.table import CORRECT, FAITHFUL, UNDEFINED, Call, Mask, operator
@@ -25,10 +26,13 @@ from tensorproof.rules.infinite_derivative_at_zero import INFINITE_AT_ZERO
 from tensorproof.rules.log_of_nonpositive import LOG_OF_NONPOSITIVE
 from tensorproof.rules.power_outside_domain import POWER_OUTSIDE_DOMAIN
 from tensorproof.rules.sqrt_of_negative import SQRT_OF_NEGATIVE
+from tensorproof.targets import TENSORFLOW_CPU
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.jax_call import JaxCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 
 def on_domain(
@@ -50,6 +54,8 @@ def exp(op: Call, x: Range) -> Range:
 
 
 exp.aten("exp")
+exp.tensorflow("Exp")
+exp.jax("exp")
 
 
 @exp.meaning
@@ -60,10 +66,14 @@ def _(run: Run, x: Tensor) -> Tensor:
 @operator("Log", error=FAITHFUL, elementwise=True)
 def log(op: Call, x: Range) -> Range:
     """Increasing on (0, inf); -inf at zero and NaN below."""
-    return monotone(x.clamp(low=x.format.smallest_subnormal), np.log)
+    tiny = x.format.smallest_subnormal
+    # Where subnormal operands may be zero, scalar code gives -103.97, the logarithm of half the smallest one (TensorFlow 2.21).
+    return monotone(x.clamp(low=tiny / 2 if op.target.flushes_operands and x.format.bits < 64 else tiny), np.log)
 
 
 log.aten("log")
+log.tensorflow("Log")
+log.jax("log")
 
 
 @log.meaning
@@ -95,6 +105,8 @@ def sqrt(op: Call, x: Range) -> Range:
 
 
 sqrt.aten("sqrt")
+sqrt.tensorflow("Sqrt")
+sqrt.jax("sqrt")
 
 
 @sqrt.meaning
@@ -121,6 +133,7 @@ def reciprocal(op: Call, x: Range) -> Range:
 
 
 reciprocal.aten("reciprocal")
+reciprocal.tensorflow("Reciprocal", "Inv")
 
 
 @reciprocal.aten("rsqrt")
@@ -129,6 +142,21 @@ def _(call: AtenCall) -> int:
     format = call.result.format
     root = call.emit("Sqrt", call.tensor("self", format), formats=(format,))
     return call.emit("Reciprocal", root, formats=(format,))
+
+
+@reciprocal.tensorflow("Rsqrt")
+def _(call: TensorflowCall) -> int:
+    return _of_root(call, call.arithmetic_format())
+
+
+@reciprocal.jax("rsqrt")
+def _(call: JaxCall) -> int:
+    return _of_root(call, call.arithmetic_format())
+
+
+def _of_root(call: TensorflowCall | JaxCall, format: Format) -> int:
+    """1 / sqrt(x) in two steps; targets whose own function is less accurate say so for the second one."""
+    return call.emit("Reciprocal", call.emit("Sqrt", call.operand(0), formats=(format,)), formats=(format,))
 
 
 @reciprocal.meaning
@@ -160,11 +188,21 @@ def erf(op: Call, x: Range) -> Range:
 
 
 erf.aten("erf")
+erf.tensorflow("Erf")
+erf.jax("erf")
 
 
 @erf.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return alive(run, run.torch.erf(x), x)
+
+
+@erf.hazard(ARITHMETIC_OVERFLOW, gives=NAN)
+def _(op: Call, x: Range) -> Mask:
+    # TensorFlow's float64 kernel squares the operand, and gives NaN once that overflows (measured with 2.21).
+    if op.target is not TENSORFLOW_CPU or x.format != FLOAT64:
+        return False
+    return x.magnitude() > np.sqrt(x.format.high)
 
 
 # -- powers ----------------------------------------------------------------------------------------------------------
@@ -188,6 +226,24 @@ def pow_(op: Call, base: Range, exponent: Range) -> Range:
 
 
 pow_.aten("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
+pow_.tensorflow("Pow")
+pow_.jax("pow")
+
+
+@pow_.jax("integer_pow")
+def _(call: JaxCall) -> int:
+    """Squares and reciprocals as what they are: the exponent is part of the program."""
+    format, exponent, x = call.arithmetic_format(), int(call["y"]), call.operand(0)
+    if exponent == 1:
+        return call.emit("Identity", x, formats=(format,))
+    if exponent == 2:
+        return call.emit("Mul", x, x, formats=(format,))
+    if exponent == -1 and format.is_float:
+        return call.emit("Reciprocal", x, formats=(format,))
+    if exponent < 0 and not format.is_float:
+        raise NotAnalysed("negative powers of integers")
+    power = call.own("IntegerPower", x, exponent=abs(exponent), formats=(format,))
+    return power if exponent >= 0 else call.emit("Reciprocal", power, formats=(format,))
 
 
 @pow_.meaning

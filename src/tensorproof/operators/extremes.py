@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.execute.choices import wanted_place
-from tensorproof.formats import BOOL, INT64, Array
+from tensorproof.formats import BOOL, INT64, Array, Format
 from tensorproof.operators.reductions import axes_of, fold_of, reduced
 from tensorproof.operators.softmax import along_distributions
 from tensorproof.operators.table import Call, Mask, operator
@@ -22,6 +22,8 @@ from tensorproof.rules.empty_reduction import EMPTY_REDUCTION
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.jax_call import JaxCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 
 @operator("ReduceMax", steered_by=(1,))
@@ -115,6 +117,51 @@ def _decided(call: AtenCall, op: str) -> int:
     return reduced(call, op, call.tensor("self", BOOL))
 
 
+@reduce_max.tensorflow("Max")
+def _(call: TensorflowCall) -> int:
+    return _along_axes(call, "ReduceMax", call.arithmetic_format())
+
+
+@reduce_min.tensorflow("Min")
+def _(call: TensorflowCall) -> int:
+    return _along_axes(call, "ReduceMin", call.arithmetic_format())
+
+
+@reduce_max.tensorflow("Any")
+def _(call: TensorflowCall) -> int:
+    return _along_axes(call, "ReduceMax", BOOL)
+
+
+@reduce_min.tensorflow("All")
+def _(call: TensorflowCall) -> int:
+    return _along_axes(call, "ReduceMin", BOOL)
+
+
+def _along_axes(call: TensorflowCall, op: str, format: Format) -> int:
+    """Along the axes of the second operand; along none, if there are none."""
+    keepdims = int(bool(call.attribute("keep_dims", False)))
+    axes = call.as_integers(1)
+    return call.emit(op, call.operand(0), axes, keepdims=keepdims, noop_with_empty_axes=1, formats=(format,))
+
+
+@reduce_max.jax("reduce_max", "reduce_or")
+def _(call: JaxCall) -> int:
+    return _of_jax(call, "ReduceMax")
+
+
+@reduce_min.jax("reduce_min", "reduce_and")
+def _(call: JaxCall) -> int:
+    return _of_jax(call, "ReduceMin")
+
+
+def _of_jax(call: JaxCall, op: str) -> int:
+    """Truth values have a larger and a smaller one; bits of integers do not."""
+    format = call.arithmetic_format()
+    if call.name in ("reduce_or", "reduce_and") and format is not BOOL:
+        raise NotAnalysed("bits of integers along an axis")
+    return call.emit(op, call.operand(0), call.integers(call["axes"]), keepdims=0, noop_with_empty_axes=1, formats=(format,))
+
+
 def _negated(x: Range) -> Range:
     """-x, infinities included."""
     if not x.has_special:
@@ -179,6 +226,40 @@ def _place_along(call: AtenCall, op: str) -> int:
         return call.emit(op, x, axis=call["dim"], keepdims=keepdim, formats=(INT64,))
     place = call.emit(op, call.reshaped(x, [-1]), axis=0, keepdims=0, formats=(INT64,))
     return call.reshaped(place, [1] * call.rank("self")) if keepdim else place
+
+
+@arg_max.tensorflow("ArgMax")
+def _(call: TensorflowCall) -> int:
+    return _place_of(call, "ArgMax")
+
+
+@arg_min.tensorflow("ArgMin")
+def _(call: TensorflowCall) -> int:
+    return _place_of(call, "ArgMin")
+
+
+def _place_of(call: TensorflowCall, op: str) -> int:
+    call.arithmetic_format()
+    (axis,) = call.integers_of(1)
+    place = call.emit(op, call.operand(0), axis=axis, keepdims=0, formats=(INT64,))
+    return call.cast(place, call.format("output_type") if "output_type" in call.attributes else INT64)
+
+
+@arg_max.jax("argmax")
+def _(call: JaxCall) -> int:
+    return _place_in_jax(call, "ArgMax")
+
+
+@arg_min.jax("argmin")
+def _(call: JaxCall) -> int:
+    return _place_in_jax(call, "ArgMin")
+
+
+def _place_in_jax(call: JaxCall, op: str) -> int:
+    call.arithmetic_format()
+    (axis,) = call["axes"]
+    place = call.emit(op, call.operand(0), axis=int(axis), keepdims=0, formats=(INT64,))
+    return place if call.result.format is None else call.cast(place, call.result.format)
 
 
 @arg_max.meaning

@@ -15,7 +15,7 @@ import numpy as np
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import BOOL, Format
-from tensorproof.frontends.aten import OWN
+from tensorproof.frontends.calls import OWN
 from tensorproof.graph import ABSENT
 from tensorproof.operators.activations import sigmoid
 from tensorproof.operators.exponential import exp
@@ -27,7 +27,8 @@ from tensorproof.ranges.sums import report_partial_overflow, summation_error_of
 from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 if TYPE_CHECKING:
-    from tensorproof.frontends.aten import AtenCall, Handle
+    from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.calls import Handle
 
 _COARSE = "bounded by the number of terms: which elements meet in one sum is not followed"
 

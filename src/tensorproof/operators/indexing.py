@@ -45,7 +45,8 @@ from tensorproof.ranges.weights import extent, extents_along, is_large
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
-    from tensorproof.frontends.aten import AtenCall, Handle
+    from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.calls import Handle
 
 #: Up to this many different intervals of an index are reduced one by one.
 _FEW_WINDOWS = 8

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
+from tensorproof.formats import INT64
+from tensorproof.graph import ABSENT
 from tensorproof.operators.movement import product
 from tensorproof.operators.table import Call, operator
 from tensorproof.ranges import relations
@@ -34,7 +37,10 @@ from tensorproof.ranges.views import Broadcast
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
-    from tensorproof.frontends.aten import AtenCall, Handle
+    from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.calls import Handle
+    from tensorproof.frontends.jax_call import JaxCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 
 # -- joining and splitting -------------------------------------------------------------------------------------------
@@ -72,6 +78,40 @@ def _(call: AtenCall) -> int:
     new = call.integers([axis])
     parts = [call.moved("Unsqueeze", part, new) for part in call.tensors("tensors", call.result.format)]
     return call.moved("Concat", *parts, axis=axis)
+
+
+@concat.tensorflow("Concat", "ConcatV2")
+def _(call: TensorflowCall) -> int:
+    """Tensors joined; version 1 names the axis before them, version 2 behind them."""
+    numbers = call.all_operands()
+    place = 0 if call.name == "Concat" else len(numbers) - 1
+    (axis,) = call.integers_of(place)
+    parts = [number for index, number in enumerate(numbers) if index != place]
+    return call.moved("Concat", *parts, axis=axis) if len(parts) > 1 else call.moved("Identity", parts[0])
+
+
+@concat.tensorflow("Pack")
+def _(call: TensorflowCall) -> int:
+    return _stacked(call, int(call.attribute("axis", 0)))
+
+
+@concat.jax("stack")
+def _(call: JaxCall) -> int:
+    return _stacked(call, int(call["axis"]))
+
+
+def _stacked(call: TensorflowCall | JaxCall, axis: int) -> int:
+    """Tensors of one shape along a new axis."""
+    new = call.integers([axis])
+    parts = [call.moved("Unsqueeze", number, new) for number in call.all_operands()]
+    return call.moved("Concat", *parts, axis=axis) if len(parts) > 1 else parts[0]
+
+
+@concat.jax("concatenate")
+def _(call: JaxCall) -> int:
+    parts = call.all_operands()
+    axis = int(call["dimension"])
+    return call.moved("Concat", *parts, axis=axis) if len(parts) > 1 else call.moved("Identity", parts[0])
 
 
 @operator("Split", steered_by=(1,))
@@ -125,6 +165,66 @@ def _(call: AtenCall) -> tuple[int, ...]:
         return (x.number,)
     formats = (x.format,) * len(lengths)
     return call.emit("Split", x.number, call.integers(lengths), axis=axis, outputs=len(lengths), formats=formats)
+
+
+@split.tensorflow("Split")
+def _(call: TensorflowCall) -> tuple[int, ...]:
+    """Equal parts."""
+    (axis,) = call.integers_of(0)
+    return _parts(call, call.operand(1), axis, int(call.attribute("num_split")), ABSENT)
+
+
+@split.tensorflow("SplitV")
+def _(call: TensorflowCall) -> tuple[int, ...]:
+    """Parts of the given sizes; one of them may be -1, for what is left over."""
+    (axis,) = call.integers_of(2)
+    count = int(call.attribute("num_split"))
+    if not call.is_known(1):
+        return _parts(call, call.operand(0), axis, count, call.as_integers(1))
+    sizes: list[int | Handle] = [*call.integers_of(1)]
+    if -1 in sizes:
+        whole = call.sizes(0)[axis]
+        given = sum(size for size in sizes if isinstance(size, int)) + 1
+        if not isinstance(whole, int):
+            left = call.emit("Sub", whole.number, call.constant(np.array(given, np.int64)), formats=(INT64,))
+            sizes[sizes.index(-1)] = replace(whole, number=left)
+        else:
+            sizes[sizes.index(-1)] = whole - given
+    return _parts(call, call.operand(0), axis, count, call.integers(sizes))
+
+
+@split.jax("split")
+def _(call: JaxCall) -> tuple[int, ...]:
+    sizes = [int(size) for size in call["sizes"]]
+    return _parts(call, call.operand(0), int(call["axis"]), len(sizes), call.integers(sizes))
+
+
+def _parts(call: TensorflowCall | JaxCall, x: int, axis: int, count: int, sizes: int) -> tuple[int, ...]:
+    """Consecutive slices; a single one is the tensor itself."""
+    if count == 1:
+        return (call.moved("Identity", x),)
+    format = call.format_of(x)
+    made = call.emit(
+        "Split", x, sizes, axis=axis, outputs=count, formats=(format,) * count, num_outputs=count if sizes == ABSENT else None
+    )
+    return tuple(made)
+
+
+@split.tensorflow("Unpack")
+def _(call: TensorflowCall) -> tuple[int, ...]:
+    return _unstacked(call, int(call.attribute("axis", 0)), int(call.attribute("num")))
+
+
+@split.jax("unstack")
+def _(call: JaxCall) -> tuple[int, ...]:
+    axis = int(call["axis"])
+    return _unstacked(call, axis, call.shape(0)[axis])
+
+
+def _unstacked(call: TensorflowCall | JaxCall, axis: int, count: int) -> tuple[int, ...]:
+    """The slices along an axis, without the axis."""
+    places = (call.constant(np.array(index, np.int64)) for index in range(count))
+    return tuple(call.moved("Gather", call.operand(0), place, axis=axis) for place in places)
 
 
 def _parts_of_open_axis(call: AtenCall, x: Handle, axis: int) -> tuple[int, ...]:
@@ -205,6 +305,16 @@ def _(call: AtenCall) -> int:
     return call.moved("Tile", x, call.integers(times))
 
 
+@tile.tensorflow("Tile")
+def _(call: TensorflowCall) -> int:
+    return call.moved("Tile", call.operand(0), call.as_integers(1))
+
+
+@tile.jax("tile")
+def _(call: JaxCall) -> int:
+    return call.moved("Tile", call.operand(0), call.integers([int(count) for count in call["reps"]]))
+
+
 @operator("Expand", steered_by=(1,))
 def expand(op: Call, x: Range, shape: Range) -> Range:
     """The tensor broadcast to a shape."""
@@ -269,6 +379,27 @@ def _(call: AtenCall) -> tuple[int, ...]:
         call.moved("Expand", call.reshaped(vector.number, [-1 if axis == place else 1 for axis in range(count)]), shape)
         for vector, place in zip(vectors, places)
     )
+
+
+@expand.tensorflow("BroadcastTo")
+def _(call: TensorflowCall) -> int:
+    return call.moved("Expand", call.operand(0), call.as_integers(1))
+
+
+@expand.jax("broadcast_in_dim")
+def _(call: JaxCall) -> int:
+    """The axes of the operand at their places among those of the result, size 1 elsewhere; then repeated."""
+    if len(call) > 1:
+        raise NotAnalysed("a shape that is computed")
+    places = [int(axis) for axis in call["broadcast_dimensions"]]
+    sizes, shape = call.shape(0), call.result_shape
+    spread = [1] * len(shape)
+    for place, size in zip(places, sizes):
+        spread[place] = size
+    x = call.operand(0) if tuple(spread) == sizes else call.reshaped(call.operand(0), spread)
+    if tuple(spread) == shape:
+        return x if x != call.operand(0) else call.moved("Identity", x)
+    return call.moved("Expand", x, call.integers(shape))
 
 
 def broadcast(x: Range, shape: Shape) -> Range:

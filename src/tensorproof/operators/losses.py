@@ -23,6 +23,7 @@ from tensorproof.rules.zero_total_weight import ZERO_TOTAL_WEIGHT
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 
 @operator(
@@ -96,9 +97,10 @@ def _picked(x: Range, target: Range, weight: Range | None, ignored: int | None) 
     """Minus the element of the target's class, and its weight (None for a weight of one), in the target's shape."""
     if x.rank < 2:
         raise NotAnalysed("the scores have no axis of classes")
-    sizes = x.sizes
+    sizes = x.shape
+    assert sizes is not None, "a tensor of known rank has a shape"
     exact = target.integers() if target.has_known_shape and target.size <= CELL_BUDGET else None
-    if exact is not None and x.size <= CELL_BUDGET:
+    if exact is not None and x.has_known_shape and x.size <= CELL_BUDGET:
         return _picked_exactly(x, exact, weight, ignored)
     low, high = target.hull()
     may_ignore = ignored is not None and low <= ignored <= high
@@ -391,3 +393,40 @@ def _(call: AtenCall) -> int | tuple[int, int]:
     if len(call.results) == 1:
         return call.emit("Dropout", x, call.value(rate, format), training, formats=(format,))
     return call.emit("Dropout", x, call.value(rate, format), training, outputs=2, formats=(format, BOOL))
+
+
+# -- as TensorFlow spells them ---------------------------------------------------------------------------------------
+
+
+@softmax_cross_entropy.tensorflow("SoftmaxCrossEntropyWithLogits")
+def _(call: TensorflowCall) -> tuple[int, int]:
+    """The loss of each row against probabilities, and its derivative by the logits: softmax minus probabilities."""
+    format, axes = call.arithmetic_format(), call.integers([-1])
+    scores, labels = call.all_operands()
+    log_probability = call.emit("LogSoftmax", scores, axis=-1, formats=(format,))
+    products = call.emit("Mul", labels, log_probability, formats=(format,))
+    loss = call.emit("Neg", call.emit("ReduceSum", products, axes, keepdims=0, formats=(format,)), formats=(format,))
+    probability = call.emit("Softmax", scores, axis=-1, formats=(format,))
+    return loss, call.emit("Sub", probability, labels, formats=(format,))
+
+
+@softmax_cross_entropy.tensorflow("SparseSoftmaxCrossEntropyWithLogits")
+def _(call: TensorflowCall) -> tuple[int, int]:
+    """The same against the index of a class; TensorFlow refuses an index that is no class."""
+    format = call.arithmetic_format()
+    scores, labels = call.operand(0), call.operand(1, INT64)
+    loss = call.emit("SoftmaxCrossEntropyLoss", scores, labels, reduction="none", formats=(format,))
+    classes = call.value(call.size(call.handle(0), 1), INT64)
+    ends = call.constant(np.array([0.0, 1.0]), format)
+    chosen = call.emit("OneHot", labels, classes, ends, axis=-1, formats=(format,))
+    probability = call.emit("Softmax", scores, axis=-1, formats=(format,))
+    return loss, call.emit("Sub", probability, chosen, formats=(format,))
+
+
+@reduce_sum.tensorflow("L2Loss")
+def _(call: TensorflowCall) -> int:
+    """Half the sum of all squares."""
+    format, x = call.arithmetic_format(), call.operand(0)
+    square = call.emit("Mul", x, x, formats=(format,))
+    half = call.emit("Mul", square, call.value(0.5, format), formats=(format,))
+    return call.emit("ReduceSum", half, keepdims=0, formats=(format,))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorproof.errors import NotAnalysed, UnknownShape
+from tensorproof.graph import ABSENT
 from tensorproof.operators.table import Call, operator
 from tensorproof.ranges import relations
 from tensorproof.ranges.affine import Form
@@ -28,6 +29,8 @@ from tensorproof.ranges.views import Reshaped, Transposed
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.jax_call import JaxCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 
 @operator("Identity", hands_on=True, elementwise=True)
@@ -68,6 +71,34 @@ def _(call: AtenCall) -> tuple[int, ...]:
         _expanded_to(call, number, [shape for index, shape in enumerate(shapes) if index != own])
         for own, number in enumerate(numbers)
     )
+
+
+@identity.tensorflow(
+    *("Identity", "Snapshot", "DeepCopy", "Copy", "PreventGradient", "DebugGradientIdentity", "GuaranteeConst"),
+)
+def _(call: TensorflowCall) -> int:
+    return call.moved("Identity", call.operand(0))
+
+
+@identity.tensorflow("EnsureShape")
+def _(call: TensorflowCall) -> int:
+    """The operand itself; TensorFlow refuses to run where it has another shape."""
+    return call.moved("Identity", call.operand(0))
+
+
+@identity.tensorflow("IdentityN")
+def _(call: TensorflowCall) -> tuple[int, ...]:
+    return tuple(call.moved("Identity", number) for number in call.all_operands())
+
+
+@identity.jax("copy")
+def _(call: JaxCall) -> int:
+    return call.moved("Identity", call.operand(0))
+
+
+@identity.jax("optimization_barrier", "device_put")
+def _(call: JaxCall) -> tuple[int, ...]:
+    return tuple(call.moved("Identity", number) for number in call.all_operands())
 
 
 def _expanded_to(call: AtenCall, x: int, shapes: list[int]) -> int:
@@ -140,6 +171,22 @@ def _(call: AtenCall) -> int:
 def _(call: AtenCall) -> int:
     other = call.handle("other")
     return call.reshaped(call.tensor("self"), [call.size(other, axis) for axis in range(call.rank("other"))])
+
+
+@reshape_.tensorflow("Reshape")
+def _(call: TensorflowCall) -> int:
+    """Another shape, known or computed; a size of 0 is one, and -1 stands for what is left over."""
+    keeps_zero = not call.is_known(1) or 0 in call.integers_of(1)
+    return call.moved("Reshape", call.operand(0), call.as_integers(1), allowzero=1 if keeps_zero else None)
+
+
+@reshape_.jax("reshape")
+def _(call: JaxCall) -> int:
+    """Another shape, of a tensor whose axes are brought into another order first where `dimensions` say so."""
+    x = call.operand(0)
+    if call["dimensions"] is not None:
+        x = call.moved("Transpose", x, perm=[int(axis) for axis in call["dimensions"]])
+    return call.reshaped(x, call.result_shape)
 
 
 def _reshaped_sizes(shape: Shape | None, wanted: tuple[Size, ...], *, keeps_zero: bool) -> Shape:
@@ -246,6 +293,19 @@ def _(call: AtenCall) -> int:
     return call.moved("Squeeze", call.tensor("self"), call.integers(dropped)) if dropped else call.tensor("self")
 
 
+@squeeze.tensorflow("Squeeze")
+def _(call: TensorflowCall) -> int:
+    """Without the axes that are named, which have size 1, or else without all of size 1."""
+    axes = call.attribute("squeeze_dims") or []
+    return call.moved("Squeeze", call.operand(0), call.integers(axes) if axes else ABSENT)
+
+
+@squeeze.jax("squeeze")
+def _(call: JaxCall) -> int:
+    axes = list(call["dimensions"])
+    return call.moved("Squeeze", call.operand(0), call.integers(axes)) if axes else call.moved("Identity", call.operand(0))
+
+
 @operator("Unsqueeze", steered_by=(1,))
 def unsqueeze(op: Call, x: Range, axes: Range | None = None) -> Range:
     """The same elements with new axes of size 1."""
@@ -258,6 +318,11 @@ unsqueeze.affine(_same_elements)
 @unsqueeze.aten("unsqueeze", "unsqueeze_copy")
 def _(call: AtenCall) -> int:
     return call.moved("Unsqueeze", call.tensor("self"), call.integers([call["dim"]]))
+
+
+@unsqueeze.tensorflow("ExpandDims")
+def _(call: TensorflowCall) -> int:
+    return call.moved("Unsqueeze", call.operand(0), call.as_integers(1))
 
 
 @operator("ExpandDims", domain="com.microsoft")
@@ -354,6 +419,22 @@ def _(call: AtenCall) -> int:
     for target, source in sorted(zip(targets, sources)):
         order.insert(target, source)
     return _permuted(call, order)
+
+
+@transpose_.tensorflow("Transpose", "ConjugateTranspose")
+def _(call: TensorflowCall) -> int:
+    """The axes in another order (complex numbers, which a conjugate would change, have no ranges here)."""
+    if call.format().kind == "complex":
+        raise NotAnalysed("complex numbers are not modelled")
+    if not call.is_known(1):
+        raise NotAnalysed("the order of axes is computed by the program")
+    order = call.integers_of(1)
+    return call.moved("Transpose", call.operand(0), perm=[axis % len(order) for axis in order])
+
+
+@transpose_.jax("transpose")
+def _(call: JaxCall) -> int:
+    return call.moved("Transpose", call.operand(0), perm=[int(axis) for axis in call["permutation"]])
 
 
 @operator("DepthToSpace")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorproof.formats import Array
 from tensorproof.operators.activations import clip, leaky_relu, least, prelu, relu, rounded, shrink, softsign, thresholded_relu
 from tensorproof.operators.arithmetic import abs_, add, div, max_, min_, mul, neg, sub, sum_
 from tensorproof.operators.casts import cast, cast_like
@@ -232,15 +233,36 @@ def _(op: Call, y: Range, x: Range, cosines: Range, sines: Range, positions: Ran
 @batch_normalization.norm
 def _(op: Call, y: Range, x: Range, scale: Range, bias: Range, mean: Range, variance: Range) -> Norm | None:
     """|a (x - mean) + bias| with a = scale / sqrt(variance + epsilon), along the channels, at inference."""
+    if x.norm is None or x.norm.axis != 1:
+        return None
+    slopes = slopes_of_channels(op, x, scale, bias, mean, variance)
+    if slopes is None:
+        return None
+    return normalised_norm(op, x, times(x.norm.bound, float(slopes.max(initial=0.0))), slopes, bias, mean, variance)
+
+
+def slopes_of_channels(op: Call, x: Range, scale: Range, bias: Range, mean: Range, variance: Range) -> Array | None:
+    """The largest |scale| / sqrt(variance + epsilon) of each channel, as computed; None in training, or where it is not known."""
     training = op.attribute("training_mode", 0) if op.version >= 14 else op.outputs > 1
-    if x.norm is None or x.norm.axis != 1 or training or not op.attribute("spatial", 1) or x.shape is None:
+    parts = (scale, bias, mean, variance)
+    if training or not op.attribute("spatial", 1) or x.shape is None or not isinstance(x.shape[1], int):
         return None
-    channels, epsilon = largest(x.shape[1]), op.attribute("epsilon", EPSILON)
+    if any(part.has_special or not part.has_known_shape or part.sizes != (x.shape[1],) for part in parts):
+        return None
+    epsilon = op.attribute("epsilon", EPSILON)
+    floors = variance.expanded()[0] + min(epsilon, rounded(epsilon, x.format))
+    if not (floors > 0.0).all():
+        return None
+    low, high, _ = scale.expanded()
+    return np.maximum(np.abs(low), np.abs(high)) / np.sqrt(floors) * (1.0 + 8.0 * x.format.unit_roundoff)
+
+
+def normalised_norm(op: Call, x: Range, length: float, slopes: Array, bias: Range, mean: Range, variance: Range) -> Norm:
+    """The norm along the channels of x normalised by such slopes, where x with them has a norm of at most `length`."""
+    u, eta, epsilon = x.format.unit_roundoff, least(op, x.format), op.attribute("epsilon", EPSILON)
     floor = variance.hull()[0] + min(epsilon, rounded(epsilon, x.format))
-    if channels is None or any(part.has_special for part in (scale, bias, mean, variance)) or not floor > 0.0:
-        return None
-    u, eta = x.format.unit_roundoff, least(op, x.format)
-    slope = largest_magnitude(scale) / math.sqrt(floor) * (1.0 + 8.0 * u)
-    bound = slope * (x.norm.bound + along(mean, 0)) + along(bias, 0)
+    low, high, _ = mean.expanded()
+    moved = slopes * np.maximum(np.abs(low), np.abs(high))
+    bound = length + math.sqrt(float(np.square(moved).sum())) * PAD + along(bias, 0)
     lost = 4.0 * eta * (largest_magnitude(x) + largest_magnitude(mean) + 1.0 / math.sqrt(floor) + 2.0)
-    return Norm(1, bound * (1.0 + 8.0 * u) * PAD + math.sqrt(channels) * lost)
+    return Norm(1, bound * (1.0 + 8.0 * u) * PAD + math.sqrt(len(slopes)) * lost)

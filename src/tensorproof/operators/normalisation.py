@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import FLOAT32, Array, Format
-from tensorproof.frontends.aten import OWN
+from tensorproof.frontends.calls import OWN
 from tensorproof.graph import ABSENT
 from tensorproof.operators.activations import least, rounded
 from tensorproof.operators.statistics import STATISTICS, affine, normalise, spread_special, stash

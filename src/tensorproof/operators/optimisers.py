@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 _Operand = TypeVar("_Operand")
 
-_DOMAIN = "ai.onnx.preview.training"
+#: The domain of the steps.
+DOMAIN = "ai.onnx.preview.training"
 
 # Defaults of attributes, which are float32 numbers (ONNX Adam-1, Adagrad-1).
 _EPSILON, _ALPHA, _BETA = float(np.float32(1e-6)), float(np.float32(0.9)), float(np.float32(0.999))
@@ -34,7 +35,7 @@ _EPSILON, _ALPHA, _BETA = float(np.float32(1e-6)), float(np.float32(0.9)), float
 
 def _step(name: str, block: Callable[..., Range], error: Error = CORRECT) -> Operator:
     """A step inside an optimiser: evaluated and rounded like an operator, but not in the table."""
-    return Operator(name, _DOMAIN, block, error, ARITHMETIC_OVERFLOW, None, None, None, (), False, ())
+    return Operator(name, DOMAIN, block, error, ARITHMETIC_OVERFLOW, None, None, None, (), False, ())
 
 
 def _square(op: Call, x: Range) -> Range:
@@ -83,7 +84,7 @@ def _by_kind(results: list[tuple[_Operand, ...]]) -> tuple[_Operand, ...]:
 # -- Adagrad -----------------------------------------------------------------------------------------------------------
 
 
-@operator("Adagrad", domain=_DOMAIN, composed_of=(add, mul, sub, sqrt), hazards=(DIVISION_BY_ZERO,))
+@operator("Adagrad", domain=DOMAIN, composed_of=(add, mul, sub, sqrt), hazards=(DIVISION_BY_ZERO,))
 def adagrad(op: Call, rate: Range, count: Range, *tensors: Range) -> tuple[Range, ...]:
     """x - r g / (sqrt(h + g^2) + epsilon): the quotient increases in g and lies in [-1, 1]."""
     slowed = _decayed(op, rate, count)
@@ -204,7 +205,7 @@ def _candidates(v: Array, h: Array, low: Array, high: Array, b: float, d: float,
 # -- Adam --------------------------------------------------------------------------------------------------------------
 
 
-@operator("Adam", domain=_DOMAIN, composed_of=(add, mul, sub, sqrt), hazards=(DIVISION_BY_ZERO,))
+@operator("Adam", domain=DOMAIN, composed_of=(add, mul, sub, sqrt), hazards=(DIVISION_BY_ZERO,))
 def adam(op: Call, rate: Range, count: Range, *tensors: Range) -> tuple[Range, ...]:
     """x - r v / (sqrt(h) + epsilon) with running means v of g and h of g^2, bounded as one function of g, v and h."""
     adjusted = _bias_corrected(op, rate, count)
@@ -272,7 +273,7 @@ def _bias_corrected(op: Call, rate: Range, count: Range) -> Range:
 
 @operator(
     "Momentum",
-    domain=_DOMAIN,
+    domain=DOMAIN,
     composed_of=(add, mul, sub),
     coarse="with a norm_coefficient, or Nesterov's rule, a tensor and its gradient appear twice",
 )

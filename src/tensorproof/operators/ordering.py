@@ -1,4 +1,4 @@
-"""Sorting and order statistics of torch: sorted elements, the k-th smallest, medians and quantiles.
+"""Sorting and order statistics: sorted elements, the k-th smallest, medians and quantiles.
 
 What is sorted is the standard's TopK; `Quantile` interpolates between neighbours in the order.
 """
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import INT64, Array
-from tensorproof.frontends.aten import OWN
+from tensorproof.formats import BOOL, INT32, INT64, Array
+from tensorproof.frontends.calls import OWN
 from tensorproof.operators.activations import least
-from tensorproof.operators.selection import top_k
+from tensorproof.operators.indexing import one_hot
+from tensorproof.operators.reductions import reduce_sum
+from tensorproof.operators.selection import top_k, unique
 from tensorproof.operators.table import CORRECT, RESULT, Call, operator
 from tensorproof.ranges.folds import Fold, normalised_axis
 from tensorproof.ranges.moving import concatenate, reshape
@@ -23,7 +25,10 @@ from tensorproof.rules.arithmetic_overflow import ARITHMETIC_OVERFLOW
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
-    from tensorproof.frontends.aten import AtenCall, Handle
+    from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.calls import Handle
+    from tensorproof.frontends.jax_call import JaxCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 
 @operator("Quantile", domain=OWN, error=CORRECT, overflow=ARITHMETIC_OVERFLOW, hazards=(ARITHMETIC_OVERFLOW,), steered_by=(1,))
@@ -175,3 +180,92 @@ def _smallest_at(call: AtenCall, k: int) -> tuple[int, int]:
         call.moved("Gather", part, last, axis=call.axis("dim", call.rank("self"))) for part in _sorted(call, k, largest=False)
     )
     return values, places
+
+
+# -- TensorFlow --------------------------------------------------------------------------------------------------------
+
+
+@top_k.tensorflow("NthElement")
+def _(call: TensorflowCall) -> int:
+    """The n-th smallest element of the last axis, or the n-th largest."""
+    (n,), is_reverse = call.integers_of(1), int(bool(call.attribute("reverse", False)))
+    values, _ = call.emit(
+        "TopK", call.operand(0), call.integers([n + 1]), outputs=2, axis=-1, largest=is_reverse, formats=(call.format(), INT64)
+    )
+    return call.moved("Gather", values, call.constant(np.array(n, np.int64)), axis=-1)
+
+
+@reduce_sum.tensorflow("InTopK", "InTopKV2")
+def _(call: TensorflowCall) -> int:
+    """Whether fewer than k predictions exceed that of the target, and all of them are finite."""
+    x, targets = call.operand(0), call.moved("Unsqueeze", call.operand(1, INT64), call.integers([1]))
+    own = call.moved("GatherElements", x, targets, axis=1)
+    above = call.cast(call.emit("Greater", x, own, formats=(BOOL,)), INT64)
+    last = call.integers([1])
+    count = call.emit("ReduceSum", above, last, keepdims=0, formats=(INT64,))
+    k = call.reshaped(call.operand(2, INT64), []) if call.name == "InTopKV2" else call.value(int(call.attribute("k")), INT64)
+    is_nan, is_infinite = (call.emit(op, x, formats=(BOOL,)) for op in ("IsNaN", "IsInf"))
+    is_odd = call.emit("ReduceMax", call.emit("Or", is_nan, is_infinite, formats=(BOOL,)), last, keepdims=0, formats=(BOOL,))
+    is_finite = call.emit("Not", is_odd, formats=(BOOL,))
+    return call.emit("And", call.emit("Less", count, k, formats=(BOOL,)), is_finite, formats=(BOOL,))
+
+
+@reduce_sum.tensorflow("LowerBound", "UpperBound")
+def _(call: TensorflowCall) -> int:
+    """How many elements of an ordered row are smaller (or not larger) than a value."""
+    rows = call.moved("Unsqueeze", call.operand(0), call.integers([1]))
+    values = call.moved("Unsqueeze", call.operand(1), call.integers([2]))
+    before = call.emit("Less" if call.name == "LowerBound" else "LessOrEqual", rows, values, formats=(BOOL,))
+    count = call.emit("ReduceSum", call.cast(before, INT64), call.integers([2]), keepdims=0, formats=(INT64,))
+    return call.cast(count, call.attribute("out_type", INT32))
+
+
+@unique.tensorflow("UniqueV2", "UniqueWithCountsV2")
+def _(call: TensorflowCall) -> tuple[int, ...]:
+    """Distinct values in the order in which they occur first, which of them each element is, and how often each occurs."""
+    named = call.integers_of(1)
+    format, of_places = call.format(), call.attribute("out_idx", INT32)
+    found = call.emit(
+        "Unique", call.operand(0), outputs=4, sorted=0, axis=named[0] if named else None, formats=(format, INT64, INT64, INT64)
+    )
+    values, _, inverse, counts = found
+    both = values, call.cast(inverse, of_places)
+    return both if "WithCounts" not in call.name else (*both, call.cast(counts, of_places))
+
+
+@one_hot.tensorflow("OneHot")
+def _(call: TensorflowCall) -> int:
+    """One value at the index and another elsewhere; a negative index is met nowhere, as one beyond the depth."""
+    index, depth = call.operand(0, INT64), call.reshaped(call.operand(1, INT64), [])
+    is_negative = call.emit("Less", index, call.value(0, INT64), formats=(BOOL,))
+    index = call.emit("Where", is_negative, depth, index, formats=(INT64,))
+    values = call.moved("Concat", *(call.reshaped(call.operand(place), [1]) for place in (3, 2)), axis=0)
+    return call.emit("OneHot", index, depth, values, axis=int(call.attribute("axis", -1)), formats=(call.format(),))
+
+
+# -- JAX ---------------------------------------------------------------------------------------------------------------
+
+
+@top_k.jax("sort")
+def _(call: JaxCall) -> tuple[int, ...]:
+    """Tensors in the order of the first of them, where these are equal of the second, and so on: sorted by the last key first."""
+    axis, keys = int(call["dimension"]), int(call["num_keys"])
+    operands = call.all_operands()
+    if not call.shape(0):
+        return tuple(call.moved("Identity", x) for x in operands)
+    if len(operands) == 1:
+        return (_ascending(call, operands[0], axis)[0],)
+    for key in reversed(range(keys)):
+        _, places = _ascending(call, operands[key], axis)
+        operands = [call.moved("GatherElements", x, places, axis=axis) for x in operands]
+    return tuple(operands)
+
+
+def _ascending(call: JaxCall, x: int, axis: int) -> tuple[int, int]:
+    """The elements of an axis in ascending order, equal ones as they came, and where they stood."""
+    format = call.format_of(x)
+    if format is BOOL:
+        x = call.cast(x, INT32)
+    count = call.integers([call.shape(0)[axis]])
+    values, places = call.emit("TopK", x, count, outputs=2, axis=axis, largest=0, formats=(call.format_of(x), INT64))
+    return (values if format is None else call.cast(values, format)), places

@@ -5,6 +5,7 @@ Errors were measured on torch 2.13 against float64, and float64 against 60 digit
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import FLOAT32, Array
-from tensorproof.frontends.aten import OWN
+from tensorproof.frontends.calls import OWN
 from tensorproof.operators.activations import PADDED, alive, least, softplus_value
 from tensorproof.operators.losses import reduced_elements
 from tensorproof.operators.table import FAITHFUL, Call, Mask, operator
@@ -26,6 +27,7 @@ from tensorproof.rules.log_of_nonpositive import LOG_OF_NONPOSITIVE
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 
 @operator("LogSigmoid", domain=OWN, error=FAITHFUL, codomain=(-np.inf, 0.0), elementwise=True)
@@ -77,6 +79,14 @@ def _(call: AtenCall) -> int:
     format = call.result.format
     beta, threshold = float(call["beta"]), float(call["threshold"])
     return call.own("Softplus", call.tensor("self", format), formats=(format,), beta=beta, threshold=threshold)
+
+
+@softplus.tensorflow("Softplus")
+def _(call: TensorflowCall) -> int:
+    """x from log(1 / epsilon) - 2 on, and as far below zero exp(x) (`softplus_op.h`); in narrow formats the block allows both."""
+    format = call.arithmetic_format()
+    threshold = max(-math.log(2.0 * format.unit_roundoff) - 2.0, 20.0)
+    return call.own("Softplus", call.operand(0), formats=(format,), beta=1.0, threshold=threshold)
 
 
 @softplus.meaning

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorproof.formats import FLOAT32, Array, Format
-from tensorproof.frontends.aten import OWN
+from tensorproof.frontends.calls import OWN
 from tensorproof.operators.activations import PADDED, least
 from tensorproof.operators.arithmetic import quotient_away_from, quotient_overflows
 from tensorproof.operators.table import CORRECT, FAITHFUL, UNDEFINED, Call, Mask, operator
@@ -38,6 +38,8 @@ def _angles(ly: Array, hy: Array, lx: Array, hx: Array) -> tuple[Array, Array]:
 
 
 atan2.aten("atan2")
+atan2.tensorflow("Atan2")
+atan2.jax("atan2")
 
 
 @atan2.meaning
@@ -186,10 +188,15 @@ def _(op: Call, x: Range, a: Range, b: Range) -> Mask:
     return largest > max(a.format.high, FLOAT32.high)
 
 
+def least_operand(op: Call, format: Format) -> float:
+    """The smallest positive number that an operator sees: targets may take subnormal operands for zero."""
+    return format.smallest_normal if op.target.flushes_operands else format.smallest_subnormal
+
+
 @operator("DivNoNan", domain=OWN, error=CORRECT, overflow=ARITHMETIC_OVERFLOW, elementwise=True)
 def div_no_nan(op: Call, a: Range, b: Range) -> Range:
     """The quotient, and zero where the divisor is zero."""
-    quotients = quotient_away_from(b.format.smallest_subnormal)
+    quotients = quotient_away_from(least_operand(op, b.format))
 
     def kernel(la: Array, ha: Array, lb: Array, hb: Array) -> tuple[Array, Array]:
         low, high = quotients(la, ha, lb, hb)
@@ -198,6 +205,9 @@ def div_no_nan(op: Call, a: Range, b: Range) -> Range:
         return low, np.where(only, 0.0, np.where(may, np.maximum(high, 0.0), high))
 
     return binary(a, b, kernel, lambda x, y: np.where(y == 0, 0.0, x / y))
+
+
+div_no_nan.tensorflow("DivNoNan")
 
 
 @div_no_nan.meaning

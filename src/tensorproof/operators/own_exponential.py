@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorproof.formats import Array
-from tensorproof.frontends.aten import OWN
+from tensorproof.frontends.calls import OWN
 from tensorproof.operators.activations import PADDED, number_after
 from tensorproof.operators.exponential import on_domain
 from tensorproof.operators.losses import reduced_elements
@@ -26,6 +26,7 @@ from tensorproof.rules.log_of_nonpositive import LOG_OF_NONPOSITIVE
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.jax_call import JaxCall
 
 # -- exponentials and logarithms -------------------------------------------------------------------------------------
 
@@ -47,6 +48,14 @@ def _(call: AtenCall) -> int:
     return call.emit("Mul", call.tensor("self", format), power, formats=(format,))
 
 
+@exp2.jax("exp2")
+def _(call: JaxCall) -> int:
+    """exp(x log 2), as XLA computes it: the product is rounded, which large operands notice."""
+    format = call.arithmetic_format()
+    scaled = call.emit("Mul", call.operand(0), call.value(float(np.log(2.0)), format), formats=(format,))
+    return call.emit("Exp", scaled, formats=(format,))
+
+
 @exp2.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return run.torch.exp2(x)
@@ -59,6 +68,8 @@ def expm1(op: Call, x: Range) -> Range:
 
 
 expm1.aten("expm1", "special_expm1")
+expm1.tensorflow("Expm1")
+expm1.jax("expm1")
 
 
 @expm1.meaning
@@ -73,6 +84,8 @@ def log1p(op: Call, x: Range) -> Range:
 
 
 log1p.aten("log1p", "special_log1p")
+log1p.tensorflow("Log1p")
+log1p.jax("log1p")
 
 
 @log1p.meaning
@@ -194,6 +207,9 @@ def _(call: AtenCall) -> int:
     return call.own("Xlogy", x, y, formats=formats)
 
 
+xlogy.tensorflow("Xlogy")
+
+
 @xlogy.meaning
 def _(run: Run, x: Tensor, y: Tensor) -> Tensor:
     return _search_product(run, run.torch.xlogy, x, y, inside=y > 0, point=1.0)
@@ -207,6 +223,7 @@ def xlog1py(op: Call, x: Range, y: Range) -> Range:
 
 
 xlog1py.aten("special_xlog1py", "special_xlog1py.self_scalar", "special_xlog1py.other_scalar")
+xlog1py.tensorflow("Xlog1py")
 
 
 @xlog1py.meaning

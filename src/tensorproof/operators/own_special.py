@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import Array, Format
-from tensorproof.frontends.aten import OWN
+from tensorproof.frontends.calls import OWN
 from tensorproof.operators.activations import PADDED, alive
 from tensorproof.operators.exponential import on_domain
 from tensorproof.operators.table import FAITHFUL, Call, Mask, operator
@@ -34,6 +34,8 @@ from tensorproof.rules.inverse_function_outside_domain import INVERSE_OUTSIDE_DO
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.jax_call import JaxCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 # -- error functions -------------------------------------------------------------------------------------------------
 
@@ -45,6 +47,8 @@ def erfc(op: Call, x: Range) -> Range:
 
 
 erfc.aten("erfc", "special_erfc")
+erfc.tensorflow("Erfc")
+erfc.jax("erfc")
 
 
 @erfc.meaning
@@ -60,6 +64,17 @@ def erfinv(op: Call, x: Range) -> Range:
 
 
 erfinv.aten("erfinv", "special_erfinv")
+erfinv.jax("erf_inv")
+
+
+@erfinv.tensorflow("Erfinv")
+def _(call: TensorflowCall) -> int:
+    """Ndtri((x + 1) / 2) / sqrt(2), as TensorFlow computes it: infinite where x / 2 + 1/2 rounds to 1."""
+    format = call.arithmetic_format()
+    half = call.value(0.5, format)
+    shifted = call.emit("Add", call.emit("Mul", call.operand(0), half, formats=(format,)), half, formats=(format,))
+    quantile = call.own("NormalQuantile", shifted, formats=(format,))
+    return call.emit("Mul", quantile, call.value(math.sqrt(0.5), format), formats=(format,))
 
 
 @erfinv.meaning
@@ -147,13 +162,16 @@ def lgamma(op: Call, x: Range) -> Range:
     u = x.format.unit_roundoff
     positive = piecewise(x.clamp(low=x.format.smallest_subnormal), log_gamma, (GAMMA_MINIMUM,))
     low, high = positive.low, positive.high
+    # Numbers of the format come no nearer to a pole than its smallest one.
+    top = 1.0 - math.log(x.format.smallest_subnormal)
+    if op.target.flushes_operands:
+        # Subnormal numbers are zero, or less than they are.
+        high = np.where((x.low <= 0) & (x.high >= 0), np.maximum(high, top), high)
     below = x.low < 0
     if below.any():
         # log |Gamma(x)| = log(pi / |sin(pi x)|) - log Gamma(1 - x) (DLMF 5.5.3).
         floor = math.log(math.pi) - log_gamma(1.0 - x.low)
         ends = np.maximum(log_gamma(x.low), np.where(x.high < 0, log_gamma(np.minimum(x.high, 0.0)), -np.inf))
-        # Numbers of the format come no nearer to a pole than its smallest one.
-        top = 1.0 - math.log(x.format.smallest_subnormal)
         ends = np.where(_holds_pole(x), top, ends)
         only = x.high < 0
         low = np.where(below, np.where(only, floor, np.minimum(low, floor)), low)
@@ -173,6 +191,8 @@ def lgamma(op: Call, x: Range) -> Range:
 
 
 lgamma.aten("lgamma", "special_gammaln")
+lgamma.tensorflow("Lgamma")
+lgamma.jax("lgamma")
 
 
 @lgamma.meaning
@@ -202,6 +222,8 @@ def digamma(op: Call, x: Range) -> Range:
 
 
 digamma.aten("digamma", "special_digamma", "special_psi")
+digamma.tensorflow("Digamma")
+digamma.jax("digamma")
 
 
 @digamma.meaning
@@ -239,6 +261,24 @@ def _(call: AtenCall) -> int:
     if call["n"] == 1:
         return call.own("Trigamma", x, formats=(call.result.format,))
     raise NotAnalysed(f"polygamma of order {call['n']}")
+
+
+@trigamma.tensorflow("Polygamma")
+def _(call: TensorflowCall) -> int:
+    return _polygamma(call, call.arithmetic_format())
+
+
+@trigamma.jax("polygamma")
+def _(call: JaxCall) -> int:
+    return _polygamma(call, call.arithmetic_format())
+
+
+def _polygamma(call: TensorflowCall | JaxCall, format: Format) -> int:
+    """The first operand is the order, which has to be known, and the same for all elements."""
+    orders = np.unique(call.known(0))
+    if orders.size != 1 or float(orders[0]) not in (0.0, 1.0):
+        raise NotAnalysed("polygamma of orders other than 0 and 1")
+    return call.own("Digamma" if orders[0] == 0 else "Trigamma", call.operand(1), formats=(format,))
 
 
 @trigamma.meaning

@@ -385,7 +385,7 @@ def max_pool(op: Call, x: Range) -> tuple[Range, ...]:
 @max_pool.meaning
 def _(run: Run, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
     windows = pooling_windows(run, x.shape[2:])
-    largest, places = _maxima(run, x, windows)
+    largest, places = largest_of_windows(run, x, windows)
     return largest if run.outputs < 2 else (largest, _without_padding(run, x, places, windows))
 
 
@@ -432,7 +432,7 @@ def _without_padding(run: Run, x: Tensor, places: Tensor, windows: Sequence[Wind
     return index
 
 
-def _maxima(run: Run, x: Tensor, windows: Sequence[Window]) -> tuple[Tensor, Tensor]:
+def largest_of_windows(run: Run, x: Tensor, windows: Sequence[Window]) -> tuple[Tensor, Tensor]:
     """The maxima of all windows, and their places in the padded planes; torch knows floating numbers only."""
     values = x if x.dtype.is_floating_point else x.to(run.torch.float64)
     largest, places = by_rank(run, "max_pool", len(windows))(
@@ -501,7 +501,7 @@ def nhwc_max_pool(op: Call, x: Range) -> Range:
 @nhwc_max_pool.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     channels_first = x.movedim(-1, 1)
-    largest, _ = _maxima(run, channels_first, pooling_windows(run, channels_first.shape[2:]))
+    largest, _ = largest_of_windows(run, channels_first, pooling_windows(run, channels_first.shape[2:]))
     return largest.movedim(1, -1)
 
 

@@ -24,7 +24,8 @@ from tensorproof.rules.exponential_overflow import EXPONENTIAL_OVERFLOW
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
-    from tensorproof.frontends.aten import AtenCall, Handle
+    from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.calls import Handle
 
 _COARSE = "gates share their operands, and states are correlated over time: each is bounded on its own"
 

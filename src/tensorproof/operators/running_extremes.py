@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorproof.formats import INT64, Array
-from tensorproof.frontends.aten import OWN
+from tensorproof.frontends.calls import OWN
 from tensorproof.operators.cumulative import Scan, shifted
 from tensorproof.operators.table import CORRECT, Call, operator
 from tensorproof.ranges.folds import normalised_axis

@@ -28,7 +28,8 @@ from tensorproof.rules.accumulation_overflow import ACCUMULATION_OVERFLOW
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
-    from tensorproof.frontends.aten import AtenCall, Handle
+    from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.calls import Handle
 
 #: A place that is hit more often than this is treated as hit by any number of updates.
 _MOST_HITS = 256

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import INT64, Array
+from tensorproof.formats import INT32, INT64, Array
 from tensorproof.operators.table import Call, operator
 from tensorproof.ranges.grid import Size, Span, cell_sizes, counts, fine, largest
 from tensorproof.ranges.moving import affordable, known_axis, moved, one_cell, replaced, reshape, shape_of, whole
@@ -18,6 +18,8 @@ from tensorproof.ranges.range import CELL_BUDGET, NAN, NEGATIVE_INFINITY, POSITI
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.jax_call import JaxCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 #: Ranks of elements are compared pairwise up to this many pairs.
 _PAIR_LIMIT = 1 << 22
@@ -127,6 +129,32 @@ def _(run: Run, x: Tensor, k: Tensor | None = None) -> tuple[Tensor, Tensor]:
     return values, run.passing(places, _soft_places(run, x, values, axis))
 
 
+@top_k.tensorflow("TopKV2")
+def _(call: TensorflowCall) -> tuple[int, int]:
+    return _largest_of(call, call.as_integers(1))
+
+
+@top_k.tensorflow("TopK")
+def _(call: TensorflowCall) -> tuple[int, int]:
+    return _largest_of(call, call.integers([int(call.attribute("k"))]))
+
+
+def _largest_of(call: TensorflowCall, count: int) -> tuple[int, int]:
+    """Along the last axis; places are 32-bit integers unless the node says otherwise."""
+    format, ordered = call.arithmetic_format(), int(bool(call.attribute("sorted", True)))
+    values, places = call.emit("TopK", call.operand(0), count, axis=-1, sorted=ordered, outputs=2, formats=(format, INT64))
+    return values, call.cast(places, call.format("index_type") if "index_type" in call.attributes else INT32)
+
+
+@top_k.jax("top_k")
+def _(call: JaxCall) -> tuple[int, int]:
+    format = call.arithmetic_format()
+    count, axis = call.integers([int(call["k"])]), int(call.parameters.get("axis", -1))
+    values, places = call.emit("TopK", call.operand(0), count, axis=axis, outputs=2, formats=(format, INT64))
+    wanted = call.results[1].format
+    return values, places if wanted is None else call.cast(places, wanted)
+
+
 def _soft_places(run: Run, x: Tensor, values: Tensor, axis: int) -> Tensor:
     """Where values stand along an axis, as means over all places, nearer elements first (Prillo and Eisenschlos, SoftSort)."""
     found, elements = (part.nan_to_num().movedim(axis, -1) for part in (values, x))
@@ -197,6 +225,13 @@ def _(call: AtenCall) -> int:
     return call.moved("Transpose", positions, perm=[1, 0])
 
 
+@non_zero.tensorflow("Where")
+def _(call: TensorflowCall) -> int:
+    """One row for each element that is not zero."""
+    call.arithmetic_format()
+    return call.moved("Transpose", call.emit("NonZero", call.operand(0), formats=(INT64,)), perm=[1, 0])
+
+
 @operator("Unique")
 def unique(op: Call, x: Range) -> tuple[Range, Range, Range, Range]:
     """Distinct values or slices, with positions, inverse and counts; exact if the operand is known."""
@@ -219,6 +254,17 @@ def contrib_unique(op: Call, x: Range) -> tuple[Range, Range, Range]:
 def _(run: Run, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     values, _, inverse, count = _distinct_tensors(run, x, None, in_order=False)
     return values, inverse, count
+
+
+@unique.tensorflow("Unique", "UniqueWithCounts")
+def _(call: TensorflowCall) -> tuple[int, ...]:
+    """Distinct elements in the order of their first occurrence, where each of them stands, and how many there are."""
+    format = call.arithmetic_format()
+    formats = (format, INT64, INT64, INT64)
+    values, _, inverse, count = call.emit("Unique", call.operand(0), sorted=0, outputs=4, formats=formats)
+    wanted = call.format("out_idx") if "out_idx" in call.attributes else INT32
+    made = values, call.cast(inverse, wanted)
+    return made if call.name == "Unique" else (*made, call.cast(count, wanted))
 
 
 def _distinct_tensors(run: Run, x: Tensor, axis: int | None, *, in_order: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorproof.errors import NotAnalysed
-from tensorproof.formats import BY_ONNX_CODE, FLOAT32, FLOAT64, INT64, Array, Format, of_dtype
-from tensorproof.frontends.aten import into
+from tensorproof.formats import BY_ONNX_CODE, FLOAT32, FLOAT64, INT32, INT64, Array, Format, of_dtype
+from tensorproof.frontends.calls import into
 from tensorproof.graph import ABSENT
 from tensorproof.operators.movement import product
 from tensorproof.operators.table import CORRECT, RESULT, UNDEFINED, Call, Mask, operator
@@ -26,6 +26,8 @@ from tensorproof.rules.range_step_of_zero import RANGE_STEP_OF_ZERO
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.jax_call import JaxCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 
 @operator("Shape")
@@ -45,6 +47,18 @@ def _(run: Run, x: Tensor) -> Tensor:
     return run.torch.tensor(tuple(sizes), dtype=run.torch.int64)
 
 
+@shape_.tensorflow("Shape")
+def _(call: TensorflowCall) -> int:
+    """Sizes as 32-bit integers, unless 64-bit ones are asked for."""
+    return call.cast(call.shape_of(call.operand(0)), call.attribute("out_type", INT32))
+
+
+@shape_.tensorflow("ShapeN")
+def _(call: TensorflowCall) -> tuple[int, ...]:
+    format = call.attribute("out_type", INT32)
+    return tuple(call.cast(call.shape_of(number), format) for number in call.all_operands())
+
+
 @operator("Size")
 def size_(op: Call, x: Range) -> Range:
     """The number of elements."""
@@ -62,6 +76,17 @@ def _(run: Run, x: Tensor) -> Tensor:
 @size_.aten("numel", "sym_numel")
 def _(call: AtenCall) -> int:
     return call.emit("Size", call.tensor("self"), formats=(INT64,))
+
+
+@size_.tensorflow("Size")
+def _(call: TensorflowCall) -> int:
+    return call.cast(call.emit("Size", call.operand(0), formats=(INT64,)), call.attribute("out_type", INT32))
+
+
+@size_.tensorflow("Rank")
+def _(call: TensorflowCall) -> int:
+    """The number of sizes."""
+    return call.cast(call.emit("Size", call.shape_of(call.operand(0)), formats=(INT64,)), INT32)
 
 
 def _high(size: Size) -> float:
@@ -136,9 +161,24 @@ def _(call: AtenCall) -> int:
     return call.moved("Expand", call.value(number, format), call.result_sizes())
 
 
+@constant_of_shape.tensorflow("Fill")
+def _(call: TensorflowCall) -> int:
+    """One number everywhere, known or computed."""
+    if call.is_known(1) and call.known(1).dtype != object:
+        element = call.known(1).reshape(1)
+        return call.emit("ConstantOfShape", call.as_integers(0), value=element, formats=(of_dtype(element.dtype),))
+    return call.moved("Expand", call.operand(1), call.as_integers(0))
+
+
+@constant_of_shape.tensorflow("ZerosLike", "OnesLike")
+def _(call: TensorflowCall) -> int:
+    element = into(np.array([int(call.name == "OnesLike")]), call.format())
+    return call.emit("ConstantOfShape", call.shape_of(call.operand(0)), value=element, formats=(call.format(),))
+
+
 @operator("Uninitialised", domain="tensorproof", steered_by=(0,))
 def uninitialised(op: Call, shape: Range) -> Range:
-    """Memory that nothing was written into: any number of the format."""
+    """Memory that nothing was written into, or random bits: any number of the format."""
     format = BY_ONNX_CODE[op.attribute("dtype", FLOAT32.onnx_code)]
     return Range.uniform(_target(shape), format, format.low, format.high)
 
@@ -157,6 +197,27 @@ def _(call: AtenCall) -> int:
     if format is None:
         raise NotAnalysed("tensors of this dtype are not modelled")
     return call.own("Uninitialised", call.result_sizes(), dtype=format.onnx_code, formats=(format,))
+
+
+def anything(call: TensorflowCall | JaxCall, sizes: int, format: Format | None) -> int:
+    """A tensor of which only the shape and the format are known."""
+    if format is None or format.kind not in ("float", "int", "bool"):
+        raise NotAnalysed("tensors of this type are not modelled")
+    return call.own("Uninitialised", sizes, dtype=format.onnx_code, formats=(format,))
+
+
+@uninitialised.tensorflow("Empty")
+def _(call: TensorflowCall) -> int:
+    """Memory as it comes, or zeros."""
+    format = call.format("dtype")
+    if not call.attribute("init", False):
+        return anything(call, call.as_integers(0), format)
+    return call.emit("ConstantOfShape", call.as_integers(0), value=into(np.array([0]), format), formats=(format,))
+
+
+@uninitialised.jax("empty")
+def _(call: JaxCall) -> int:
+    return anything(call, call.integers(call.result_shape), call.result.format)
 
 
 def _element(op: Call | Run) -> npt.NDArray[Any]:
@@ -236,6 +297,15 @@ def _(call: AtenCall) -> int:
     return call.computed()
 
 
+@constant.jax("platform_index")
+def _(call: JaxCall) -> int:
+    """Which branch of a program that tells platforms apart is taken: that of the CPU, or the one for all others (None)."""
+    for index, platforms in enumerate(call["platforms"]):
+        if platforms is None or "cpu" in platforms:
+            return call.constant(np.array(index, np.int32))
+    raise NotAnalysed("a program without a branch for the CPU")
+
+
 # -- Range -----------------------------------------------------------------------------------------------------------
 
 
@@ -264,6 +334,43 @@ def _(call: AtenCall) -> int:
         raise NotAnalysed("a sequence of fractions whose length is not fixed")
     numbers = call.emit("Range", *(call.value(bound, INT64) for bound in bounds), formats=(INT64,))
     return numbers if call.result.format is None else call.cast(numbers, call.result.format)
+
+
+@range_.tensorflow("Range")
+def _(call: TensorflowCall) -> int:
+    # SavedModels leave out attributes that have their default.
+    format = call.format("Tidx") if "Tidx" in call.attributes else INT32
+    return call.emit("Range", *call.all_operands(), formats=(format,))
+
+
+@range_.tensorflow("LinSpace")
+def _(call: TensorflowCall) -> int:
+    """start + i * step with step = (stop - start) / (count - 1); the last number is the end itself."""
+    (count,), format = call.integers_of(2), call.format()
+    start, stop = call.operand(0), call.operand(1)
+    first = call.reshaped(start, [1])
+    if count <= 1:
+        return call.moved("Identity", first)
+    step = call.moved("Div", call.moved("Sub", stop, start), call.value(float(count - 1), format))
+    numbers = call.constant(into(np.arange(1, count - 1), format))
+    between = call.moved("Add", start, call.moved("Mul", step, numbers))
+    return call.moved("Concat", first, between, call.reshaped(stop, [1]), axis=0)
+
+
+@range_.jax("iota")
+def _(call: JaxCall) -> int:
+    """Whole numbers along one axis, repeated along the others."""
+    format, shape, axis = call.result.format, call.result_shape, int(call["dimension"])
+    if format is None or len(call):
+        raise NotAnalysed("numbers of this type, or a shape that is computed")
+    size = shape[axis]
+    if size <= FOLD_LIMIT:
+        numbers = call.constant(np.arange(size), format)
+    else:
+        bounds = (call.constant(np.array(bound, np.int64)) for bound in (0, size, 1))
+        numbers = call.cast(call.emit("Range", *bounds, formats=(INT64,)), format)
+    along = call.reshaped(numbers, [size if other == axis else 1 for other in range(len(shape))])
+    return call.moved("Expand", along, call.integers(shape)) if len(shape) > 1 else numbers
 
 
 @operator("Range", domain="com.microsoft", error=CORRECT)

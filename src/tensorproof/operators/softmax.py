@@ -25,6 +25,7 @@ from tensorproof.rules.masked_softmax import MASKED_SOFTMAX
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 #: Elementary functions stay within 4 units of the last place (`FAITHFUL`), each of them at most 2u of the value.
 FUNCTION_ERROR = 8.0
@@ -134,6 +135,11 @@ def _spelled(call: AtenCall, op: str) -> int:
     return call.emit(op, x, axis=call.axis("dim", rank), formats=(format,))
 
 
+@softmax.tensorflow("Softmax")
+def _(call: TensorflowCall) -> int:
+    return call.emit("Softmax", call.operand(0), axis=-1, formats=(call.arithmetic_format(),))
+
+
 @softmax.meaning
 def _(run: Run, x: Tensor) -> Tensor:
     return along_distributions(run, x, run.torch.softmax)
@@ -181,6 +187,11 @@ def log_softmax(op: Call, x: Range) -> Range:
 @log_softmax.aten("log_softmax.int", "special_log_softmax", "_log_softmax")
 def _(call: AtenCall) -> int:
     return _spelled(call, "LogSoftmax")
+
+
+@log_softmax.tensorflow("LogSoftmax")
+def _(call: TensorflowCall) -> int:
+    return call.emit("LogSoftmax", call.operand(0), axis=-1, formats=(call.arithmetic_format(),))
 
 
 @log_softmax.meaning

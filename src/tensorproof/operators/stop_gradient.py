@@ -10,6 +10,7 @@ from tensorproof.ranges.containers import Abstract
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
     from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.tensorflow_call import TensorflowCall
 
 
 @operator("StopGradient", domain="tensorproof", hands_on=True, elementwise=True)
@@ -27,3 +28,13 @@ def _(run: Run, x: Tensor) -> Tensor:
 @stop_gradient.aten("detach", "detach_copy")
 def _(call: AtenCall) -> int:
     return call.own("StopGradient", call.tensor("self"), formats=(call.result.format,))
+
+
+stop_gradient.tensorflow("StopGradient")
+stop_gradient.jax("stop_gradient")
+
+
+@stop_gradient.tensorflow("CheckNumerics", "CheckNumericsV2")
+def _(call: TensorflowCall) -> int:
+    """The operand, through which gradients flow: a run ends here if it is not finite, and what made it so is found before."""
+    return call.emit("Identity", call.operand(0), formats=(call.arithmetic_format(),))

@@ -29,7 +29,7 @@ import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ from tensorproof.formats import Format
 from tensorproof.ranges.abstraction import PRECISE, Abstraction
 from tensorproof.ranges.containers import Abstract
 from tensorproof.ranges.range import CELL_BUDGET, INFINITIES, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, SPECIALS, Range, align
-from tensorproof.ranges.rounding import Rounding
+from tensorproof.ranges.rounding import Rounding, has_subnormal
 from tensorproof.ranges.silence import is_silent, silence
 from tensorproof.rules.infinite_derivative_at_zero import INFINITE_AT_ZERO
 from tensorproof.rules.invalid_operation_on_infinity import INVALID_ON_INFINITY
@@ -47,11 +47,13 @@ from tensorproof.rules.rule import Rule
 from tensorproof.targets import IEEE, Target
 
 if TYPE_CHECKING:
-    from tensorproof.frontends.aten import Adapter
+    from tensorproof.frontends.calls import Adapter, OperatorCall
     from tensorproof.ranges.affine import Form
     from tensorproof.ranges.differentiable import Flowing
     from tensorproof.ranges.norms import Norm
 
+#: The frameworks that spell operators in their own way.
+Dialect = Literal["aten", "tensorflow", "jax"]
 Mask: TypeAlias = npt.NDArray[np.bool_] | bool
 Block: TypeAlias = Callable[..., Any]
 WeightAxes: TypeAlias = Callable[[dict[str, Any], int, int], tuple[int, ...] | None]
@@ -227,18 +229,29 @@ class Operator:
     def aten(self, *names: str) -> Callable[[Adapter], Adapter]:
         """Declare how torch spells this operator: names of ATen overloads (`softmax.int`; `exp` stands for `exp.default`).
 
-        Used as a decorator, the function says how arguments become operands and attributes (`tensorproof.frontends.aten`);
-        else the tensors are the operands as they come.
+        Used as a decorator, the function says how arguments become operands and attributes (`tensorproof.frontends.calls`);
+        else the operands are taken as they come.
         """
-        full = [name if "." in name else f"{name}.default" for name in names]
-        for name in full:
-            if name in _SPELLINGS:
-                raise ValueError(f"aten.{name} is spelled twice")
-            _SPELLINGS[name] = Spelling(self, None)
+        return self._spelled("aten", [name if "." in name else f"{name}.default" for name in names])
+
+    def tensorflow(self, *names: str) -> Callable[[Adapter], Adapter]:
+        """The same for the names of TensorFlow's operators (`tensorproof.frontends.tensorflow_call`)."""
+        return self._spelled("tensorflow", names)
+
+    def jax(self, *names: str) -> Callable[[Adapter], Adapter]:
+        """The same for the names of JAX's primitives (`tensorproof.frontends.jax_call`)."""
+        return self._spelled("jax", names)
+
+    def _spelled(self, dialect: Dialect, names: Sequence[str]) -> Callable[[Adapter], Adapter]:
+        spellings = _SPELLINGS[dialect]
+        for name in names:
+            if name in spellings:
+                raise ValueError(f"{dialect}'s {name} is spelled twice")
+            spellings[name] = Spelling(self, None)
 
         def declare(adapter: Adapter) -> Adapter:
-            for name in full:
-                _SPELLINGS[name] = Spelling(self, adapter)
+            for name in names:
+                spellings[name] = Spelling(self, adapter)
             return adapter
 
         return declare
@@ -292,21 +305,18 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """An operator of torch as one of the table: what turns its call into nodes (None: its tensors are the operands)."""
+    """An operator of a framework as one of the table: what turns its call into nodes (None: its operands as they come)."""
 
     operator: Operator
     adapter: Adapter | None
 
-    def translate(self, call: Any) -> Any:
+    def translate(self, call: OperatorCall) -> Any:
         """The number of the value that is the result, or a tuple of them."""
-        from tensorproof.frontends.aten import plain
-
-        adapter = self.adapter or plain(self.operator.name, self.operator.domain)
-        return adapter(call)
+        return call.plain(self.operator.name, self.operator.domain) if self.adapter is None else self.adapter(call)
 
 
 _TABLE: dict[tuple[str, str], Operator] = {}
-_SPELLINGS: dict[str, Spelling] = {}
+_SPELLINGS: dict[Dialect, dict[str, Spelling]] = {"aten": {}, "tensorflow": {}, "jax": {}}
 
 
 def operator(
@@ -372,16 +382,16 @@ def find_operator(domain: str, name: str) -> Operator | None:
     return _TABLE.get((domain, name))
 
 
-def spelling_of(name: str) -> Spelling | None:
-    """How an ATen overload (`softmax.int`) is said in the table's operators; None if no block spells it."""
+def spelling_of(name: str, dialect: Dialect = "aten") -> Spelling | None:
+    """How an operator of a framework (`softmax.int`) is said in the table's operators; None if no block spells it."""
     _load()
-    return _SPELLINGS.get(name)
+    return _SPELLINGS[dialect].get(name)
 
 
-def all_spellings() -> Iterator[tuple[str, Operator]]:
-    """Every ATen overload that a block spells, with its operator."""
+def all_spellings(dialect: Dialect = "aten") -> Iterator[tuple[str, Operator]]:
+    """Every operator of a framework that a block spells, with its operator of the table."""
     _load()
-    return iter(sorted((name, spelling.operator) for name, spelling in _SPELLINGS.items()))
+    return iter(sorted((name, spelling.operator) for name, spelling in _SPELLINGS[dialect].items()))
 
 
 def all_operators() -> Iterator[Operator]:
@@ -412,6 +422,7 @@ class Call:
         "cells",
         "hazards",
         "impossible",
+        "legal",
         "never",
         "operator",
         "output_formats",
@@ -446,9 +457,10 @@ class Call:
         self.cells = abstraction.cells if cells is None else cells
         #: What is known of each result as computed, beside what the block finds out (idioms, earlier refinements).
         self.bounds = bounds
-        #: Rules, by code, that cannot fire in this call, and special values that its first result never has.
+        #: Rules, by code, that cannot fire in this call, and special values that its first result never has, or has by right.
         self.impossible: frozenset[str] = frozenset()
         self.never = 0
+        self.legal = 0
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """The value of an attribute (numbers, text, lists of them, arrays, graphs), or the default."""
@@ -630,9 +642,9 @@ def _finish(call: Call, x: Range, bound: Bound | None) -> Range:
     entry = call.operator
     if x.norm is not None or x.form is not None:
         return _finish_related(call, x, bound)
+    if entry.error is EXACT and x.array is not None and not (call.target.flushes_results and has_subnormal(x.array, x.format)):
+        return x
     if entry.error is EXACT and not call.target.flushes_results:
-        if x.array is not None:
-            return x
         return _coarsened(call, x if bound is None else within(x, bound))
     if not x.format.is_float:
         return _coarsened(call, _wrap(x if bound is None else within(x, bound)))

@@ -55,6 +55,8 @@ def sin(op: Call, x: Range) -> Range:
 
 
 sin.aten("sin")
+sin.tensorflow("Sin")
+sin.jax("sin")
 
 
 @sin.meaning
@@ -69,6 +71,8 @@ def cos(op: Call, x: Range) -> Range:
 
 
 cos.aten("cos")
+cos.tensorflow("Cos")
+cos.jax("cos")
 
 
 @cos.meaning
@@ -109,6 +113,8 @@ def _(op: Call, result: Range, x: Range) -> Mask:
 
 
 tan.aten("tan")
+tan.tensorflow("Tan")
+tan.jax("tan")
 
 
 @tan.meaning
@@ -139,6 +145,8 @@ def asin(op: Call, x: Range) -> Range:
 
 
 asin.aten("asin", "arcsin")
+asin.tensorflow("Asin")
+asin.jax("asin")
 
 
 @asin.meaning
@@ -153,6 +161,8 @@ def acos(op: Call, x: Range) -> Range:
 
 
 acos.aten("acos", "arccos")
+acos.tensorflow("Acos")
+acos.jax("acos")
 
 
 @acos.meaning
@@ -178,6 +188,8 @@ def atan(op: Call, x: Range) -> Range:
 
 
 atan.aten("atan", "arctan")
+atan.tensorflow("Atan")
+atan.jax("atan")
 
 
 @atan.meaning
@@ -195,6 +207,8 @@ def tanh(op: Call, x: Range) -> Range:
 
 
 tanh.aten("tanh")
+tanh.tensorflow("Tanh")
+tanh.jax("tanh")
 
 
 @tanh.meaning
@@ -209,6 +223,8 @@ def sinh(op: Call, x: Range) -> Range:
 
 
 sinh.aten("sinh")
+sinh.tensorflow("Sinh")
+sinh.jax("sinh")
 
 
 @sinh.meaning
@@ -223,6 +239,8 @@ def cosh(op: Call, x: Range) -> Range:
 
 
 cosh.aten("cosh")
+cosh.tensorflow("Cosh")
+cosh.jax("cosh")
 
 
 @cosh.meaning
@@ -237,6 +255,8 @@ def asinh(op: Call, x: Range) -> Range:
 
 
 asinh.aten("asinh", "arcsinh")
+asinh.tensorflow("Asinh")
+asinh.jax("asinh")
 
 
 @asinh.meaning
@@ -251,6 +271,8 @@ def acosh(op: Call, x: Range) -> Range:
 
 
 acosh.aten("acosh", "arccosh")
+acosh.tensorflow("Acosh")
+acosh.jax("acosh")
 
 
 @acosh.meaning
@@ -283,6 +305,8 @@ def atanh(op: Call, x: Range) -> Range:
 
 
 atanh.aten("atanh", "arctanh")
+atanh.tensorflow("Atanh")
+atanh.jax("atanh")
 
 
 @atanh.meaning

@@ -15,7 +15,7 @@ import numpy as np
 
 from tensorproof.errors import UnknownShape
 from tensorproof.formats import FLOAT16, FLOAT64, Format
-from tensorproof.frontends.aten import OWN
+from tensorproof.frontends.calls import OWN
 from tensorproof.operators.activations import least
 from tensorproof.operators.reductions import reduced
 from tensorproof.operators.statistics import spread_special

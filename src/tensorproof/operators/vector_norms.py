@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorproof.errors import NotAnalysed
 from tensorproof.formats import BOOL
-from tensorproof.frontends.aten import OWN
+from tensorproof.frontends.calls import OWN
 from tensorproof.graph import ABSENT
 from tensorproof.operators.activations import least, rounded
 from tensorproof.operators.reductions import NONNEGATIVE, axes_of, fold_of, reduce_l2, reduced
@@ -23,7 +23,8 @@ from tensorproof.rules.degenerate_normalisation import DEGENERATE_NORMALISATION
 
 if TYPE_CHECKING:
     from tensorproof.execute.meaning import Run, Tensor
-    from tensorproof.frontends.aten import AtenCall, Handle
+    from tensorproof.frontends.aten import AtenCall
+    from tensorproof.frontends.calls import Handle
 
 #: Relative error of a power as runtimes compute it, in units of the unit roundoff (`FAITHFUL`).
 _POWER = 8.0

@@ -20,7 +20,7 @@ from tensorproof.ranges.range import Range
 class SequenceOf:
     """A sequence of tensors: `items` while the elements are known one by one, else `element` holds for each of them.
 
-    `element` is None only for a sequence that is certainly empty.
+    `element` is None for a sequence in which nothing is known to have been put: it is empty, or no element was written yet.
     """
 
     element: Range | None

@@ -108,6 +108,9 @@ class _Search:
 
     def _operands(self, node: Node) -> frozenset[int]:
         """The operands that depend on trainable values and that the node's results have a derivative by."""
+        if node.phase == "backward":
+            # Gradients that stand in the graph are not differentiated again.
+            return frozenset()
         if node.op in NO_DERIVATIVE or (node.op == "Cast" and not _casts_to_floating(node)):
             return frozenset()
         entry = find_operator(node.domain, node.op)

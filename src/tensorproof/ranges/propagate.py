@@ -22,7 +22,7 @@ from tensorproof.idioms.claims import Claim, Fact
 from tensorproof.operators.table import UNDEFINED, Bound, Call, Hazard, Operator, evaluate, find_operator, report_derivatives
 from tensorproof.ranges import costs
 from tensorproof.ranges.abstraction import PRECISE, Abstraction
-from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, with_special
+from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf, truth, with_special
 from tensorproof.ranges.differentiable import NO_PATHS, Paths
 from tensorproof.ranges.flow import NO_ROOTS, Flow, Roots, roots_of, united
 from tensorproof.ranges.grid import Shape, Span
@@ -30,7 +30,7 @@ from tensorproof.ranges.guards import Guards
 from tensorproof.ranges.preparation import Fold, exact_constant, folds_of, is_moderate, outline_of, outline_with, touches_floats
 from tensorproof.ranges.range import CELL_BUDGET, SPECIALS, Range
 from tensorproof.ranges.records import NOTHING_KNOWN, Known, RangedGraph, Record, Summary
-from tensorproof.ranges.rounding import flushed
+from tensorproof.ranges.rounding import flushed, has_subnormal
 from tensorproof.ranges.silence import is_silent, silence
 from tensorproof.targets import Target
 
@@ -123,6 +123,9 @@ class Propagation:
         value = flow.clean
         if not self.target.flushes_operands or not isinstance(value, Range) or not value.format.is_float:
             return flow
+        if value.array is not None and not has_subnormal(value.array, value.format):
+            # As it is, it keeps what is known of it: norms of weights are made from their elements.
+            return flow
         low, high = flushed(value.low, value.high, value.format)
         clean = value.replace(low, high, value.special if value.has_special else None)
         if flow.actual is value:
@@ -192,6 +195,7 @@ class Propagation:
             self._set_all(node, fold.results)
             return
         entry = find_operator(node.domain, node.op)
+        operands = _taken(node, operands)
         roots = roots_of(operands)
         if entry is None:
             record.checkable = True
@@ -238,6 +242,8 @@ class Propagation:
         if node.number in self.claims or self._known.ranges:
             call.bounds = self._bounds(call, node)
         clean_results = _as_list(evaluate(call, clean))
+        if call.legal:
+            clean_results[0] = with_special(clean_results[0], call.legal)
         if self.abstraction.norms and node.number in self.claims:
             self._set_norm(call, node, clean_results)
         if node.number in self.paths:
@@ -344,6 +350,7 @@ class Propagation:
                 if isinstance(found, Fact):
                     call.impossible |= found.impossible
                     call.never |= found.never
+                    call.legal |= found.legal
                     found = found.bound
                 if found is not None:
                     bounds = [_narrower(bounds[0], found) if bounds else found]
@@ -406,6 +413,17 @@ def unknown_value(format: Format | None, declared: Sequence[int | str | None] | 
     if container == "optional":
         return OptionalOf(value, True)
     return value
+
+
+def _taken(node: Node, operands: Sequence[Flow | None]) -> Sequence[Flow | None]:
+    """The operands of a choice: one that is never taken brings no root along."""
+    if node.op != "Where" or node.domain or len(operands) != 3 or operands[0] is None:
+        return operands
+    can_be = truth(operands[0].actual)
+    return [
+        flow if index == 0 or flow is None or not flow.roots or can_be[index - 1] else Flow.of(flow.clean)
+        for index, flow in enumerate(operands)
+    ]
 
 
 def _is_same_constant(clean: Abstract, actual: Abstract) -> bool:

@@ -6,7 +6,10 @@ beside the upper ones, since every step here is symmetric in sign.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from tensorproof.formats import FLOAT32, Array, Format
 from tensorproof.targets import Target
@@ -45,8 +48,10 @@ class Rounding:
         self.relative = 2.0 * ulps * format.unit_roundoff * (1.0 + 2.0**-20)
         self.absolute = absolute + (ulps + 1.0) * lost
         correct = ulps == 0.5 and absolute == 0.0
-        # A chain of 16-bit operators that stays in float32 is not rounded here: its bounds still are, outward.
-        self._nearest = correct and not (target.keeps_chains_wide and format.bits < 32)
+        # A chain of 16-bit operators that stays in float32, or a product that is fused into a sum, is not rounded here: its
+        # bounds still are, outward.
+        unrounded = (target.keeps_chains_wide and format.bits < 32) or (target.fuses_products and name == "Mul")
+        self._nearest = correct and not unrounded
         self._ulps = 0.0 if correct else ulps
         self._absolute = absolute
         # An error in units of the last place is relative, and underflow gives zero: no result is carried across it.
@@ -107,6 +112,14 @@ class Rounding:
         if self._largest < np.inf:
             low, high = np.where(low < -self._largest, -np.inf, low), np.where(high > self._largest, np.inf, high)
         return low, high
+
+
+def has_subnormal(array: npt.NDArray[Any], fmt: Format) -> bool:
+    """Whether an element lies between zero and the smallest normal number."""
+    if not fmt.is_float:
+        return False
+    magnitudes = np.abs(array)
+    return bool(((magnitudes > 0) & (magnitudes < fmt.smallest_normal)).any())
 
 
 def flushed(low: Array, high: Array, fmt: Format) -> tuple[Array, Array]:

@@ -91,9 +91,14 @@ class Layout:
                 self.captured.update(number for inner in body.walk() for number in inner.inputs)
 
     def after(self, node: Node) -> Iterator[Node]:
-        """The nodes that a node's results flow into, in the order of the graph."""
+        """The nodes that a node's results flow into, in the order of the graph.
+
+        Where gradients stand in the graph themselves they read values, too: that is what the rule is about, no way to an output.
+        """
         reached = set(node.outputs)
         for later in self.model.graph.nodes[self.position[node.number] + 1 :]:
+            if later.phase == "backward" and node.phase == "forward":
+                continue
             if not reached.isdisjoint(later.inputs):
                 reached.update(later.outputs)
                 yield later

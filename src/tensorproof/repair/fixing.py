@@ -24,11 +24,16 @@ from tensorproof.report.selection import Selection, apply_selection
 if TYPE_CHECKING:
     import onnx
 
+    from tensorproof.repair.graph_file import GraphFile
+    from tensorproof.repair.graph_guard import Guard
     from tensorproof.repair.program.proposing import SourceProposal
     from tensorproof.repair.program.text import SourceChange
 
 #: Called with the node and what is being done.
 Progress = Callable[[str, str], None]
+
+#: What a repair that is left to the user is called among those that were declined.
+BY_HAND = "by hand"
 
 #: Proposals for a case of a model, best first; where one does not apply, its name and the reason.
 Source = Callable[[Prepared, Case], Iterator[Proposal | tuple[str, str]]]
@@ -58,7 +63,7 @@ def restricted(at: str | Sequence[str], seed: int = 0) -> Source:
 class Repair:
     """A proposal that passed its verification."""
 
-    proposal: Proposal | SourceProposal
+    proposal: Proposal | SourceProposal | Guard
     verification: Verification
 
     @property
@@ -105,7 +110,8 @@ class Outcome:
 class Fixed:
     """The original with its findings, each with its repair, and the model with all repairs that may be applied.
 
-    Of an ONNX model `original` and `proto` are the model before and after, of a PyTorch program `change` is that of its source.
+    Of an ONNX model `original` and `proto` are the model before and after, of a PyTorch program `change` is that of its source, of
+    TensorFlow's files that can be written `graph_file` is the file, changed or not.
     """
 
     before: Report
@@ -113,6 +119,7 @@ class Fixed:
     outcomes: tuple[Outcome, ...]
     prepared: Prepared
     change: SourceChange | None = None
+    graph_file: GraphFile | None = None
 
     @property
     def proto(self) -> onnx.ModelProto | None:
@@ -129,6 +136,12 @@ class Fixed:
         """The repairs in the model, each once."""
         own = (outcome for outcome in self.outcomes if outcome.is_applied and outcome.along_with is None)
         return tuple(outcome.repair for outcome in own if outcome.repair is not None)
+
+    @property
+    def by_hand(self) -> tuple[tuple[Finding, str], ...]:
+        """What is left to the user, in words, by finding."""
+        left = ((outcome.finding, *entry) for outcome in self.outcomes for entry in outcome.declined)
+        return tuple((finding, words) for finding, name, words in left if name == BY_HAND)
 
     def report(self) -> Report:
         """The report of the original; every finding carries its repair."""

@@ -26,11 +26,22 @@ PIECE = 1 << 22
 
 
 def check_target(source: Path | None, target: Path, *, in_place: bool = False) -> None:
-    """Refuse a target that cannot be written, or that is the model itself, unless `in_place` says so."""
-    if target.is_dir():
-        raise ConfigurationError(f"{target}: is a folder")
-    if source is not None and target.exists() and target.samefile(source) and not in_place:
-        raise ConfigurationError(f"{target}: is the model itself; --in-place overwrites it")
+    """Refuse a target that cannot be written, or that is the model itself, unless `in_place` says so.
+
+    A model that is a folder (a SavedModel) becomes a new folder; one that holds anything is not overwritten.
+    """
+    if source is not None and target.exists() and target.samefile(source):
+        if not in_place:
+            raise ConfigurationError(f"{target}: is the model itself; --in-place overwrites it")
+    elif source is None or not source.is_dir():
+        if target.is_dir():
+            raise ConfigurationError(f"{target}: is a folder")
+    elif target.is_dir() and any(target.iterdir()):
+        raise ConfigurationError(f"{target}: is a folder that holds something; name a new one")
+    elif target.exists() and not target.is_dir():
+        raise ConfigurationError(f"{target}: is a file; the model is a folder")
+    elif target.resolve().is_relative_to(source.resolve()):
+        raise ConfigurationError(f"{target}: lies in the folder of the model itself")
 
 
 def save_model(proto: onnx.ModelProto, source: Path | None, target: Path, *, in_place: bool = False) -> None:

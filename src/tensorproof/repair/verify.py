@@ -105,9 +105,8 @@ def with_proto(prepared: Prepared, proto: onnx.ModelProto) -> Prepared:
 
 
 def scanned(prepared: Prepared) -> list[Analysis]:
-    """The static analysis under every declared combination of dimension sizes; of programs, in their phase."""
+    """The static analysis under every declared combination of dimension sizes; but for ONNX files, in the phase of the model."""
     combinations, _ = resolve(prepared.graph, prepared.declared)
-    program = prepared.program
     return [
         analyse(
             prepared.graph,
@@ -115,8 +114,8 @@ def scanned(prepared: Prepared) -> list[Analysis]:
             prepared.target,
             effort=prepared.effort,
             abstraction=prepared.abstraction,
-            phase="inference" if program is None else prepared.phase,
-            trainable=None if program is None else program.traced.trainable or None,
+            phase="inference" if prepared.onnx_model is not None else prepared.phase,
+            trainable=prepared.trainable,
         )
         for assumptions in combinations
     ]
@@ -148,7 +147,7 @@ def verified(
     `analyses` are those of the original, `witness` is an input on which it fails. Nodes whose operands are not finite in a run
     of the original, because of another defect, say nothing about the repair in that run.
     """
-    _scan_again(before, after, proposal, analyses)
+    scan_again(before, after, proposal.finding, analyses)
     result = Verification()
     scenes = [Scene.of(before.graph, analysis) for analysis in analyses]
     with Runtime(data_folder=before.data_folder) as runtime:
@@ -167,10 +166,11 @@ def verified(
     return result
 
 
-def _scan_again(before: Prepared, after: Prepared, proposal: Proposal, analyses: Sequence[Analysis]) -> None:
+def scan_again(before: Prepared, after: Prepared, finding: Finding, analyses: Sequence[Analysis]) -> None:
+    """Refuse a model in which a scan still has the finding, or has one that was not there before, or does not know a node."""
     old, again = roots_of(before, analyses), scanned(after)
     new = roots_of(after, again)
-    key = proposal.finding.rule.code, proposal.finding.node
+    key = finding.rule.code, finding.node
     if key in new:
         raise Refused(f"the scan still finds {key[0]} at {key[1]}")
     for code, node in new.keys() - old.keys():

@@ -14,6 +14,9 @@ from tensorproof.rules.rule import Rule
 
 ALL = "ALL"
 
+#: Weights that are numbers, not ranges: overflow of linear operators is then a defect.
+_DEFINITE = ("fixed", "as trained")
+
 _ENTRY = re.compile(r"(?P<code>[A-Za-z]+[0-9]*)(?:\[(?P<nodes>.+)\])?", re.DOTALL)
 
 
@@ -70,7 +73,7 @@ def apply_selection(report: Report, selection: Selection) -> Report:
 
     A consequence goes with its roots: it is dropped when all of them were dropped here.
     """
-    fixed = report.assumptions.get("weights", "fixed") == "fixed"
+    fixed = report.assumptions.get("weights", "fixed") in _DEFINITE
     shown = [finding for finding in report.findings if selection.shows(finding, weights_fixed=fixed)]
     roots = {finding.node for finding in report.roots()}
     gone = roots - {finding.node for finding in shown if not finding.consequence_of}

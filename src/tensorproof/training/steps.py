@@ -16,7 +16,7 @@ import numpy as np
 from tensorproof.confirm.sampling import Point
 from tensorproof.execute.torch_program import ProgramFailed
 from tensorproof.frontends.torch_export import TorchModel
-from tensorproof.frontends.torch_program import speaking_aside
+from tensorproof.frontends.user_program import speaking_aside
 
 if TYPE_CHECKING:
     import torch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -106,6 +106,15 @@ class ModelFacts:
             data.get("precision", "float32"),
             data.get("ranges", {}),
         )
+
+
+def given_or_computed(
+    feeds: Arrays, keep: Sequence[str], compute: Callable[[tuple[str, ...]], Mapping[str, Array]]
+) -> dict[str, Array]:
+    """Values by name: those that are fed as they are, the others computed."""
+    found = {name: feeds[name] for name in keep if name in feeds}
+    wanted = tuple(name for name in keep if name not in found)
+    return {**found, **compute(wanted)} if wanted else found
 
 
 class Backend(Protocol):

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tensorproof.compare.backends.backend import ModelFacts
+from tensorproof.compare.backends.backend import ModelFacts, given_or_computed
 from tensorproof.compare.drawing import Array, Arrays, dtype_of
 from tensorproof.compare.workers.backend_id import BackendId
 from tensorproof.errors import ModelError
@@ -37,11 +37,7 @@ def open_model(backend_id: BackendId, path: str, options: Mapping[str, Any]) -> 
 def run_model(backend_id: BackendId, path: str, feeds: Arrays, keep: Sequence[str]) -> dict[str, Array]:
     """Results of layers of an open model, from its inputs or from results of other layers."""
     file = _open[path]
-    found = {name: feeds[name] for name in keep if name in feeds}
-    wanted = tuple(name for name in keep if name not in found)
-    if wanted:
-        found |= file.run(backend_id, feeds, wanted)
-    return found
+    return given_or_computed(feeds, keep, lambda wanted: file.run(backend_id, feeds, wanted))
 
 
 @dataclass

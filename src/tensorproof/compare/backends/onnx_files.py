@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tensorproof.compare.backends.backend import ModelFacts, Unavailable
+from tensorproof.compare.backends.backend import ModelFacts, Unavailable, given_or_computed
 from tensorproof.compare.backends.onnx_reading import CARRIED, WeightlessModel, give_back, read_weightless
 from tensorproof.compare.drawing import Array, Arrays
 from tensorproof.compare.workers.backend_id import BackendId
@@ -40,11 +40,7 @@ def open_model(backend_id: BackendId, path: str, options: Mapping[str, Any]) -> 
 def run_model(backend_id: BackendId, path: str, feeds: Arrays, keep: Sequence[str]) -> dict[str, Array]:
     """Values of an open model, from its inputs or from other values of it."""
     file = _open[path]
-    found = {name: feeds[name] for name in keep if name in feeds}
-    wanted = tuple(name for name in keep if name not in found)
-    if wanted:
-        found |= file.run(backend_id, feeds, wanted)
-    return found
+    return given_or_computed(feeds, keep, lambda wanted: file.run(backend_id, feeds, wanted))
 
 
 @dataclass

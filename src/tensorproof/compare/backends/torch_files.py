@@ -126,7 +126,7 @@ class _Program:
 
         from tensorproof.execute.plain_control_flow import plain_control_flow
         from tensorproof.frontends.aten import array_of
-        from tensorproof.frontends.torch_program import speaking_aside
+        from tensorproof.frontends.user_program import speaking_aside
 
         module: Any = self.program.traced.module
         if self.is_compiled:
@@ -144,7 +144,7 @@ class _Program:
         from torch import fx
 
         from tensorproof.frontends.aten import array_of
-        from tensorproof.frontends.torch_program import speaking_aside
+        from tensorproof.frontends.user_program import speaking_aside
 
         wanted = set(keep)
         needed = self._needed(feeds, wanted)

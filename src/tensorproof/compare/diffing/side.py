@@ -78,7 +78,7 @@ class Side:
 
 def kind_of(model: str) -> Kind:
     """What a model is, by its name."""
-    from tensorproof.frontends.torch_program import split_name
+    from tensorproof.frontends.user_program import split_name
 
     if split_name(model) is not None:
         return "program"

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from tensorproof.compare.backends.backend import Mode, NetworkRun, Unavailable
 from tensorproof.compare.drawing import Arrays
-from tensorproof.compare.fuzzing.discrepancy import Discrepancy, Oracle
+from tensorproof.compare.fuzzing.discrepancy import Discrepancy
 from tensorproof.compare.fuzzing.referee import Referee
 from tensorproof.compare.fuzzing.refusals import deaths, is_unsupported, refusals
-from tensorproof.compare.fuzzing.results import DIFFERENCE, own_results, results
+from tensorproof.compare.fuzzing.results import DIFFERENCE, MODES, own_results, results
 from tensorproof.compare.spec import TestSpec
 from tensorproof.compare.workers.backend_id import BackendId
 from tensorproof.compare.workers.fleet import Fleet
@@ -18,8 +18,6 @@ from tensorproof.compare.workers.fleet import Fleet
 WHOLE = ""
 #: The place of wrong gradients.
 GRADIENT = "gradient"
-
-_MODES: dict[Oracle, Mode] = {"repeat": "eager", "compiled": "compiled", "saved": "saved"}
 
 
 class Observer:
@@ -77,8 +75,8 @@ class Observer:
         mine = self.run(culprit, test, arrays)
         if mine is None:
             return
-        if oracle in _MODES and mine.failure is None:
-            again = self.run(culprit, test, arrays, _MODES[oracle])
+        if oracle in MODES and mine.failure is None:
+            again = self.run(culprit, test, arrays, MODES[oracle])
             if again is not None:
                 yield from own_results(oracle, culprit, mine, again, referee)
             return

@@ -18,7 +18,7 @@ from tensorproof.compare.drawing import Arrays
 from tensorproof.compare.fuzzing.discrepancy import Discrepancy, Oracle
 from tensorproof.compare.fuzzing.referee import Referee
 from tensorproof.compare.fuzzing.refusals import deaths, is_unsupported, refusals
-from tensorproof.compare.fuzzing.results import DIFFERENCE, own_results, results
+from tensorproof.compare.fuzzing.results import DIFFERENCE, MODES, own_results, results
 from tensorproof.compare.spec import TestSpec
 from tensorproof.compare.workers.backend_id import BackendId
 from tensorproof.compare.workers.fleet import Fleet
@@ -39,7 +39,6 @@ COST_ORDER = (
 _LATE = {"keras:jax": 8, "keras:numpy": 4}
 #: Of so many tests one is run again, compiled, saved and loaded.
 _SHARES: dict[Oracle, int] = {"repeat": 4, "compiled": 8, "saved": 8}
-_MODES: dict[Oracle, Mode] = {"repeat": "eager", "compiled": "compiled", "saved": "saved"}
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def recheck(
     """
     asked = _Asked(fleet, test, arrays)
     referee = Referee(test, arrays)
-    if discrepancy.oracle in _MODES:
+    if discrepancy.oracle in MODES:
         runs = asked.all([discrepancy.culprit])
         found: list[Discrepancy] = []
         for backend, run in runs.items():
@@ -165,7 +164,7 @@ class _Asked:
 
     def again(self, oracle: Oracle, backend: BackendId, eager: NetworkRun, referee: Referee) -> Iterator[Discrepancy]:
         """The test once more on one backend, and in what the results differ."""
-        run = self._run(backend, _MODES[oracle])
+        run = self._run(backend, MODES[oracle])
         if run is not None:
             yield from own_results(oracle, backend, eager, run, referee)
 

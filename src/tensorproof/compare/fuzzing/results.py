@@ -9,7 +9,7 @@ from typing import cast
 
 import numpy as np
 
-from tensorproof.compare.backends.backend import NetworkRun
+from tensorproof.compare.backends.backend import Mode, NetworkRun
 from tensorproof.compare.drawing import Array
 from tensorproof.compare.fuzzing.discrepancy import Discrepancy, Oracle
 from tensorproof.compare.fuzzing.referee import Referee
@@ -23,6 +23,8 @@ DIFFERENCE = " (no reference)"
 #: What is added when all backends agree, and the reference does not.
 EVERYWHERE = " everywhere"
 PROMISED = "not the promised shape"
+#: Oracles that compare a backend with itself, and how it is run for the second time.
+MODES: dict[Oracle, Mode] = {"repeat": "eager", "compiled": "compiled", "saved": "saved"}
 
 
 def results(runs: Mapping[BackendId, NetworkRun], referee: Referee) -> Iterator[Discrepancy]:

@@ -39,6 +39,32 @@ def wishes(block: Block) -> Iterator[Wanted]:
 
 def clamps(block: Block) -> Iterator[Proposal]:
     """The clamps of a finding's node, each followed by its epsilon where there is one. Raises Declined if there is none."""
+    for intervals, wanted in _found(block):
+        yield from map(partial(_clamped, block), _with_dividend(block, intervals, wanted))
+        yield _clamped(block, intervals)
+        yield from _with_epsilon(block, intervals, wanted)
+
+
+def held_operands(block: Block) -> Iterator[Mapping[int, Interval]]:
+    """Intervals that operands may be held in, in the order in which `clamps` has them, for files that are not of ONNX.
+
+    Next to the widest interval a quotient may overflow farther on: a bound of the size of the usual epsilon follows it.
+    """
+    for intervals, wanted in _found(block):
+        yield from _with_dividend(block, intervals, wanted)
+        yield intervals
+        for value, interval in intervals.items() if len(intervals) == 1 else ():
+            operand = block.operands[value]
+            if operand.format.is_float:
+                epsilon = usual_epsilon(operand.format, max(map(abs, operand.ends)))
+                if interval.high is None and interval.low is not None and 0.0 < interval.low < epsilon:
+                    yield {value: Interval(low=epsilon)}
+                if interval.low is None and interval.high is not None and -epsilon < interval.high < 0.0:
+                    yield {value: Interval(high=-epsilon)}
+
+
+def _found(block: Block) -> Iterator[tuple[Mapping[int, Interval], Wanted]]:
+    """The widest intervals, with what they silence. Raises Declined if there are none."""
     seen: list[Mapping[int, Interval]] = []
     # Where no guard silences everything, one that silences the finding is worth something still.
     for wanted in [*wishes(block), block.codes(strict=False)]:
@@ -48,9 +74,7 @@ def clamps(block: Block) -> Iterator[Proposal]:
         if not intervals or intervals in seen or (seen and wanted is not None):
             continue
         seen.append(intervals)
-        yield from map(partial(_clamped, block), _with_dividend(block, intervals, wanted))
-        yield _clamped(block, intervals)
-        yield from _with_epsilon(block, intervals, wanted)
+        yield intervals, wanted
     if not seen:
         raise Declined("no interval of an operand keeps the node from failing")
 

@@ -13,7 +13,8 @@ from tensorproof.confirm.sampling import Point
 from tensorproof.execute.plain_control_flow import plain_control_flow
 from tensorproof.execute.torch_program import SEED, ProgramFailed, ProgramRunner
 from tensorproof.frontends.aten import array_of
-from tensorproof.frontends.torch_program import TorchProgram, speaking_aside
+from tensorproof.frontends.torch_program import TorchProgram
+from tensorproof.frontends.user_program import speaking_aside
 from tensorproof.repair.gradients import derivatives_of, weighted_sum
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from pathlib import Path
 from tensorproof.checking import Analysis
 from tensorproof.errors import ConfigurationError, TensorproofError
 from tensorproof.findings import Finding
-from tensorproof.frontends.torch_program import TorchProgram, module_name, read_program
+from tensorproof.frontends.torch_program import TorchProgram, read_program
+from tensorproof.frontends.user_program import module_name
 from tensorproof.preparing import Prepared
 from tensorproof.repair.program.text import SourceText
 from tensorproof.repair.source.text import lines_of
