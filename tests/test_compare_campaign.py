@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ from tensorproof.compare.spec import InputSpec, LayerSpec, NetworkSpec, TestSpec
 from tensorproof.compare.workers.fleet import Fleet
 from tensorproof.errors import ConfigurationError
 from tensorproof.report import find_format
-from tests.commands import tensorproof
+from tests.commands import interruptible, tensorproof
 
 pytestmark = pytest.mark.area("compare campaign")
 
@@ -305,6 +306,7 @@ def test_a_campaign_that_is_killed_is_resumed_without_loss_or_repetition(
     folder = tmp_path / "killed"
     code = f"""
 from pathlib import Path
+from typing import Any
 from tensorproof.compare.fuzzing.campaign import run_campaign
 from tests.test_compare_campaign import PLAN, options
 run_campaign(options(Path({str(folder)!r})), PLAN)
@@ -402,16 +404,8 @@ def test_an_interrupt_ends_a_campaign_with_its_journal_complete(tmp_path: Path) 
     out = tmp_path / "out"
     command = [sys.executable, "-m", "tensorproof", "fuzz", "--tests", "5000", "--jobs", "1", "--layer", "Relu", "--out", str(out)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
-    process = subprocess.Popen(
-        [*command, "--backend", "onnxruntime"],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Tests that run in the background ignore the signal, and so would what they start.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = interruptible([*command, "--backend", "onnxruntime"], cwd=ROOT, env=environment, **pipes)
     wait_for_tests(out / "journal.jsonl", 3)
     process.send_signal(signal.SIGINT)
     printed, complaint = process.communicate(timeout=60)

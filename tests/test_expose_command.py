@@ -30,6 +30,7 @@ from tensorproof.expose.witness import replayed
 from tensorproof.findings import Finding, Report, Verdict, Witness
 from tensorproof.report import find_format
 from tests import exposed_programs as programs
+from tests.commands import interruptible
 from tests.commands import tensorproof as command
 from tests.exposed_programs import failing_line, written
 
@@ -218,15 +219,7 @@ def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
     script = written(tmp_path, programs.ENDLESS)
     log = tmp_path / "log.txt"
     words = [sys.executable, "-m", "tensorproof", "expose", script.name, "--format", "json", "--iterations", "0", "--log", str(log)]
-    process = subprocess.Popen(
-        words,
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A shell that runs the tests in the background has its processes ignore interrupts.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    process = interruptible(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 120
         # The second run has begun: what the first one showed is replayed.

@@ -27,6 +27,7 @@ from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.frontends.onnx_precision import converted
 from tensorproof.ranges.abstraction import FIRST_PASS
 from tensorproof.targets import ONNXRUNTIME_CPU
+from tests.commands import interruptible
 from tests.hard_cases import HARD
 from tests.models import model
 from tests.refinement_graphs import EXAMPLES
@@ -175,10 +176,7 @@ def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
     onnx.save(proto, path)
     command = [sys.executable, "-m", "tensorproof", "confirm", str(path), "--range", "x=-1:1", "--evaluations", "10000000"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    # A shell that runs the suite in the background ignores interrupts, and so would everything below it.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    process = subprocess.Popen([*command, "--out", str(tmp_path / "w"), "--no-shrink"], stdout=subprocess.PIPE, env=environment)
-    signal.signal(signal.SIGINT, before)
+    process = interruptible([*command, "--out", str(tmp_path / "w"), "--no-shrink"], stdout=subprocess.PIPE, env=environment)
     try:
         deadline = time.monotonic() + 120.0
         while not list(tmp_path.glob("w/*.npz")) and time.monotonic() < deadline:
