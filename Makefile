@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-long soundness bench docs lint clean
+.PHONY: demo test test-long soundness bench paper paper-quick docs lint clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,13 @@ soundness: $(VENV)/.everything
 
 bench: $(VENV)/.everything
 	$(BIN)/python -m benchmarks
+
+# The tables of the papers, repeated: hours; an interrupted run goes on. `paper-quick` is a part of it, within ten minutes.
+paper: $(VENV)/.everything
+	$(BIN)/python -m benchmarks.paper --write
+
+paper-quick: $(VENV)/.everything
+	$(BIN)/python -m benchmarks.paper --quick --fresh
 
 docs: $(VENV)/.everything
 	$(BIN)/python -m docs.generate

@@ -1,4 +1,7 @@
-"""`make bench`: the tables by which speed, memory and precision are judged. Names of tables as arguments choose some of them."""
+"""`make bench`: the tables by which speed, memory and precision are judged. Names of tables as arguments choose some of them.
+
+The tables of the papers are made by `benchmarks.paper`.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +27,10 @@ TABLES = (
 )
 #: Tables that take longer, and are made when they are named.
 LONG_TABLES = (
-    "unit_tests",
-    "system_tests",
-    "repairs",
-    "fixes",
-    "developers",
     "plans",
     "program_repairs",
     "installed_sources",
     "localisation",
-    "exposure",
 )
 
 

@@ -6,14 +6,11 @@ there is none; B, as good; C, none is needed in the project; D, the developers' 
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks.repairs import LARGE, size_of
 from benchmarks.zoo import Bug, Entry, program
@@ -106,8 +103,15 @@ class Measured:
         return True, self.seen.keeps_everything, self.seen.gradients.at_witness == "alive"
 
 
-def measured(entry: Entry, bug: Bug, recorded: Developers, runs: int) -> tuple[Measured, Measured]:
-    """The developers' repair and ours."""
+def measured_pair(recorded: Developers, *, is_quick: bool = False) -> tuple[Measured, Measured, Literal["A", "B", "D"]]:
+    """The developers' repair, ours, and which is better."""
+    entry = program(recorded.entry)
+    (bug,) = [bug for bug in entry.bugs if bug.letter == recorded.bug]
+    theirs, ours = _measured(entry, bug, recorded, RUNS // (10 if is_quick or size_of(entry) > LARGE else 1))
+    return theirs, ours, "A" if ours.rank > theirs.rank else "B" if ours.rank == theirs.rank else "D"
+
+
+def _measured(entry: Entry, bug: Bug, recorded: Developers, runs: int) -> tuple[Measured, Measured]:
     prepared = replace(Prepared.of(entry.onnx()), declared=entry.declarations())
     confirming = QuickConfirm(prepared.proto, nodes=(bug.node,), is_hasty=True)
     report = prepared.checked(confirming)
@@ -135,29 +139,3 @@ def _theirs(prepared: Prepared, finding: Finding, witness: Point | None, recorde
     except Refused as reason:
         return Measured(recorded.words, None, False, f"does not pass: {reason}")
     return Measured(recorded.words, seen, False)
-
-
-def main(arguments: Sequence[str] = ()) -> None:
-    """The table of the recorded repairs."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.developers")
-    parser.add_argument("--runs", type=int, default=RUNS)
-    options = parser.parse_args(arguments)
-    console = Console(width=190)
-    table = Table("bug", "developers", "values", "gradient", "ours", "values", "gradient", "class", title="repairs side by side")
-    classes: dict[str, int] = {}
-    for recorded in RECORDED:
-        entry = program(recorded.entry)
-        (bug,) = [bug for bug in entry.bugs if bug.letter == recorded.bug]
-        theirs, ours = measured(entry, bug, recorded, options.runs // (10 if size_of(entry) > LARGE else 1))
-        verdict = "A" if ours.rank > theirs.rank else "B" if ours.rank == theirs.rank else "D"
-        classes[verdict] = classes.get(verdict, 0) + 1
-        safety = " (safe)" if ours.is_safe else " (unsafe)"
-        row = (theirs.name, theirs.values, theirs.gradient, ours.name + safety, ours.values, ours.gradient, verdict)
-        table.add_row(recorded.bug, *row)
-        console.print(f"{recorded.bug}: {' | '.join(row)}", style="dim", highlight=False)
-    console.print(table)
-    console.print(", ".join(f"class {key}: {count}" for key, count in sorted(classes.items())), highlight=False)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,28 +1,28 @@
 """Interval preconditions for the zoo: how many of its defects they remove, imposed on inputs, on weights or on both.
 
 Every success is a proof of the edited model by the scan. What it claims is run as well: points of the restricted box, and of the
-whole one, go through the edited model in ONNX Runtime, and the node has to stay finite.
+whole one, go through the edited model in ONNX Runtime, and the node has to stay finite. Derivatives are run in the program's own
+framework, on points of the restricted box.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import statistics
-import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.unit_tests import cpu_seconds
-from benchmarks.zoo import Bug, Entry, programs
+from benchmarks.failing_form import failing_point
+from benchmarks.gradients import gradients_fail
+from benchmarks.timing import cpu_seconds
+from benchmarks.zoo import Bug, Entry
+from benchmarks.zoo.entry import initial_weights
 from tensorproof.assumptions import resolve
 from tensorproof.checking import Analysis, analyse
 from tensorproof.confirm.observing import domains_of, not_finite
@@ -42,6 +42,8 @@ RANUM_SECONDS = 54
 #: Points of the restricted box that are run for a success, and numbers that all of them together may have.
 POINTS, NUMBERS = 1000, 100_000_000
 FEWEST_POINTS = 22
+#: Inputs that a derivative which fails is run with, and numbers that are tried for a matrix.
+ELSEWHERE, NUMBERS_TRIED = 100, 401
 _INTERVALS = Path(__file__).parent / "zoo" / "ranum_intervals.json"
 
 
@@ -53,9 +55,13 @@ class Row:
     seconds: float
     points: int = 0
     failing: int = 0
+    #: Whether runs of the framework showed that no interval helps, where the search itself cannot run the derivative.
+    refuted: bool = False
 
     @property
     def word(self) -> str:
+        if self.refuted:
+            return "impossible"
         return {Precondition: "fixed", Impossible: "impossible", Open: "open"}[type(self.result)]
 
 
@@ -64,17 +70,52 @@ def run(entry: Entry, bug: Bug, at: Place, method: Method, seed: int, most: int,
 
     `runtime` is where the points are run afterwards; the search has its own, whose start counts.
     """
-    prepared = Prepared.of(entry.onnx(), ranges=entry.declarations().domains, cache=False)
+    options = {} if bug.is_forward else {"phase": "training", "target": entry.target}
+    prepared = Prepared.of(entry.onnx(), ranges=entry.declarations().domains, cache=False, **options)
     (assumptions, *_), _ = resolve(prepared.graph, prepared.declared)
-    analysis = analyse(prepared.graph, assumptions, prepared.target, effort=0)
+    analysis = analyse(prepared.graph, assumptions, prepared.target, effort=0, phase=prepared.phase)
     findings = [finding for finding in analysis.findings if finding.node == bug.node and finding.rule.severity == "error"]
     started = cpu_seconds()
     result = find_precondition(prepared, findings, at, method=method, seed=seed)
     row = Row(result, cpu_seconds() - started)
     if isinstance(result, Precondition):
-        run_points = list(_failures(prepared, analysis, result, bug, seed, most, runtime))
-        row = replace(row, points=len(run_points), failing=sum(run_points))
+        if bug.is_forward:
+            ran = list(_failures(prepared, analysis, result, bug, seed, most, runtime))
+        else:
+            restricted = replace(analysis, assumptions=result.assumptions(analysis.assumptions))
+            ran = list(map(gradients_fail(entry), _points(prepared, restricted, seed, most)))
+        return replace(row, points=len(ran), failing=sum(ran))
+    if not bug.is_forward and method == "full":
+        return replace(row, refuted=_is_refuted(entry, bug, prepared, analysis, at, seed))
     return row
+
+
+def _is_refuted(entry: Entry, bug: Bug, prepared: Prepared, analysis: Analysis, at: Place, seed: int) -> bool:
+    """Whether a derivative fails, for some value of what is not restricted, with every value of the others that was tried.
+
+    What the program draws is not restricted: without noise the derivative is a product with zero, and nobody trains so.
+    """
+    domains = domains_of(prepared.graph, analysis)
+    fails = gradients_fail(entry)
+    if at == "weights" and not entry.weights:
+        with tempfile.TemporaryDirectory() as folder:
+            return failing_point(entry, bug, Path(folder), seed) is not None
+    if at != "inputs":
+        return False
+    given = {name: domains[name] for name, known in entry.inputs.items() if known.role != "random"}
+    drawn = {name: array for name, array in entry.plain_inputs(seed).items() if name not in given}
+    elsewhere = [{**drawn, **point} for point in points(seed, given, ELSEWHERE)]
+    forgetful = (weights for weights in _forgetful_networks(entry) if fails({**weights, **elsewhere[0]}))
+    return any(all(fails({**weights, **point}) for point in elsewhere) for weights in forgetful)
+
+
+def _forgetful_networks(entry: Entry) -> Iterator[Point]:
+    """Weights under which a network forgets its inputs: its first matrix is zero, and a later one the same number everywhere."""
+    initial = initial_weights(entry.recording(), 0)
+    first, *others = [name for name, array in initial.items() if array.ndim == 2]
+    for name in others:
+        for number in np.linspace(*entry.weights[name].range, NUMBERS_TRIED, dtype=np.float32):
+            yield {**initial, first: np.zeros_like(initial[first]), name: np.full_like(initial[name], number)}
 
 
 def _failures(
@@ -116,104 +157,3 @@ def widths_against_ranum(bug: Bug, found: Precondition) -> float | None:
             return None
         ratios.append(own / other)
     return statistics.geometric_mean(ratios) if ratios else None
-
-
-def main(arguments: Sequence[str] = ()) -> None:
-    """The table of all forward bugs at all places, or of some."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.fixes", description=main.__doc__)
-    parser.add_argument("--only", nargs="+", default=[], help="ids of entries; all by default")
-    parser.add_argument("--at", nargs="+", choices=PLACES, default=PLACES)
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS[:1])
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--points", type=int, default=POINTS, help="points that are run for every success")
-    options = parser.parse_args(arguments)
-    console = Console(width=170)
-    cases = [(e, b) for e in programs() for b in e.bugs if b.is_forward and (not options.only or e.id in options.only)]
-    for method in options.methods:
-        rows: dict[tuple[str, str, Place], list[Row]] = {}
-        with Runtime() as runtime:
-            for at in options.at:
-                for entry, bug in cases:
-                    tries = [run(entry, bug, at, method, seed, options.points, runtime) for seed in range(options.seeds)]
-                    rows[entry.id, bug.letter, at] = tries
-                    _tell(console, bug, at, tries)
-        _print_table(console, method, options.at, cases, rows)
-        for at in options.at:
-            _print_total(console, at, cases, rows, options.seeds)
-
-
-def _tell(console: Console, bug: Bug, at: Place, tries: Sequence[Row]) -> None:
-    for row in tries:
-        ran = f", {row.failing} of {row.points} points fail" if row.points else ""
-        what = f"{row.result.scans} scans, {row.seconds:.2f} s{ran}: {row.result.describe()[:100]}"
-        console.print(f"{bug.letter} {at}: {row.word}, {what}", style="bold red" if row.failing else "dim", highlight=False)
-
-
-def _print_table(
-    console: Console,
-    method: Method,
-    places: Sequence[Place],
-    cases: Sequence[tuple[Entry, Bug]],
-    rows: dict[tuple[str, str, Place], list[Row]],
-) -> None:
-    table = Table(
-        title=f"interval preconditions, method {method}: share of the declared intervals that is kept, scans, CPU seconds"
-    )
-    for column in (
-        "entry",
-        "bug",
-        "operator",
-        *(f"{at}{what}" for at in places for what in ("", " scans", " s")),
-        "widths / RANUM's",
-    ):
-        table.add_column(column, justify="left" if column in ("entry", "operator") else "right")
-    ratios: list[float] = []
-    for entry, bug in cases:
-        cells: list[str] = []
-        for at in places:
-            tries = rows[entry.id, bug.letter, at]
-            seconds = statistics.mean(row.seconds for row in tries)
-            cells += [_text(tries[0]), str(tries[0].result.scans), f"{seconds:.2f}"]
-        both = rows.get((entry.id, bug.letter, "both"), [])
-        ratio = widths_against_ranum(bug, both[0].result) if both and isinstance(both[0].result, Precondition) else None
-        ratios += [] if ratio is None else [ratio]
-        table.add_row(entry.id, bug.letter, bug.operator, *cells, "" if ratio is None else f"{ratio:.3g}")
-    console.print(table)
-    if ratios:
-        wider = sum(ratio > 1 for ratio in ratios)
-        median = statistics.median(ratios)
-        console.print(
-            f"wider than RANUM's at {wider} of {len(ratios)} bugs that can be compared, median {median:.3g}", highlight=False
-        )
-
-
-def _text(row: Row) -> str:
-    return f"{row.result.share:.2g}" if isinstance(row.result, Precondition) else row.word
-
-
-def _print_total(
-    console: Console,
-    at: Place,
-    cases: Sequence[tuple[Entry, Bug]],
-    rows: dict[tuple[str, str, Place], list[Row]],
-    seeds: int,
-) -> None:
-    mine = [row for entry, bug in cases for row in rows[entry.id, bug.letter, at]]
-    words = Counter(row.word for row in mine)
-    shares = [row.result.share for row in mine if isinstance(row.result, Precondition)]
-    held = sum(not row.failing for row in mine if row.points)
-    seconds = sum(row.seconds for row in mine) / seeds
-    with_weights = sum(bool(entry.weights) for entry, _ in cases) * seeds
-    denominator = f"{len(mine)} bugs" + (f" ({with_weights} of programs with weights)" if at == "weights" else "")
-    reported, rerun, sampled = RANUM[at]
-    console.print(
-        f"{at}: fixed {words['fixed']}, impossible {words['impossible']}, open {words['open']} of {denominator}; "
-        f"{held} of {words['fixed']} hold at all points that were run; "
-        f"median share {statistics.median(shares) if shares else math.nan:.3g}; {seconds:.0f} s CPU for one seed. "
-        f"RANUM: {reported} of 79 reported, {rerun} when run again, {sampled} of these hold when sampled; {RANUM_SECONDS} s",
-        highlight=False,
-    )
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

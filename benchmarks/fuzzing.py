@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.unit_tests import cpu_seconds
+from benchmarks.timing import cpu_seconds
 from tensorproof.cli.fuzz import DEFAULT_BACKENDS
 from tensorproof.compare.backends.backend import Unavailable
 from tensorproof.compare.catalogue import Plan, PlanOptions

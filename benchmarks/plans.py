@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from tests import low_precision_models
 
-from benchmarks.unit_tests import cpu_seconds
+from benchmarks.timing import cpu_seconds
 from tensorproof import plan
 
 #: The networks, with the ranges of their inputs.

@@ -82,6 +82,17 @@ def test_warnings_that_go_with_a_repair_say_so(tmp_path: Path) -> None:
     assert len(fixed.applied) == 1 and not fixed.left().findings
 
 
+def test_a_derivative_is_repaired_for_itself_and_not_along_with_a_value() -> None:
+    """The logarithm of x fails forward, the root of exp(y) backward: where subnormals are flushed, exp(-100) is 0."""
+    proto = model("(float[4] x, float[4] y) => (float[4] z)", "l = Log(x)\ne = Exp(y)\nr = Sqrt(e)\nz = Add(l, r)")
+    ranges = {"x": (0, 1), "y": (-100, 1)}
+    fixed = package.fix(proto, ranges=ranges, phase="training", target="tensorflow-cpu", unsafe=True, runs=20)
+    repairs = {outcome.finding.rule.code: outcome for outcome in fixed.outcomes}
+    assert repairs.keys() == {"NUM101", "NUM401"}
+    repair = repairs["NUM401"].repair
+    assert repair is not None and repair.proposal.name == "sqrt-of-exp" and repairs["NUM401"].along_with is None
+
+
 def test_a_converted_model_is_repaired_in_its_format() -> None:
     path = saved(model("(float[2,8] x) => (float[2,8] y)", "p = Softmax<axis=-1>(x)\ny = Log(p)"), Path())
     scan = ("--range", "x=-20:20", "--precision", "float16", *QUICK)

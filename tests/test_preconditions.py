@@ -30,11 +30,13 @@ SMALLEST = 2.0**-149
 LARGEST_EXPONENT = float(np.float32(88.72283))
 
 
-def sought(proto: onnx.ModelProto, node: str, at: Any, ranges: dict[str, Any], **options: Any) -> Any:
+def sought(
+    proto: onnx.ModelProto, node: str, at: Any, ranges: dict[str, Any], scan: dict[str, Any] | None = None, **options: Any
+) -> Any:
     """What is found for all findings of one node, as the coarsest scan reports them."""
-    prepared = Prepared.of(proto, ranges=ranges, cache=False)
+    prepared = Prepared.of(proto, ranges=ranges, cache=False, **(scan or {}))
     (assumptions, *_), _ = resolve(prepared.graph, prepared.declared)
-    analysis = analyse(prepared.graph, assumptions, prepared.target, effort=0)
+    analysis = analyse(prepared.graph, assumptions, prepared.target, effort=0, phase=prepared.phase)
     findings = [finding for finding in analysis.findings if finding.node == node]
     assert findings
     return find_precondition(prepared, findings, at, **options)
@@ -65,6 +67,17 @@ def runs_finite(proto: onnx.ModelProto, ranges: dict[str, Any]) -> bool:
     with Runtime() as runtime:
         session = runtime.session(proto)
         return all(np.isfinite(out).all() for point in points(0, domains, 200) for out in session.run(point))
+
+
+def test_intervals_hold_for_derivatives_in_training() -> None:
+    """The root of exp(x) has an infinite derivative where exp(x) is flushed to 0: below the logarithm of 2**-126, -87.34."""
+    proto = model("(float[4] x) => (float[4] z)", "e = Exp(x)\nz = Sqrt(e)")
+    scan = {"phase": "training", "target": "tensorflow-cpu"}
+    found = sought(proto, "z", "inputs", {"x": (-100, 1)}, scan)
+    assert isinstance(found, Precondition)
+    low, high = ends(found, "x")
+    assert -87.34 < low < -87.3 and high == 1
+    assert check(proto, ranges={"x": (low, high)}, confirm=False, **scan).findings == ()
 
 
 # -- the widest interval is known -----------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def with_proto(prepared: Prepared, proto: onnx.ModelProto) -> Prepared:
 
 
 def scanned(prepared: Prepared) -> list[Analysis]:
-    """The static analysis under every declared combination of dimension sizes; but for ONNX files, in the phase of the model."""
+    """The static analysis under every declared combination of dimension sizes, in the phase that is asked for."""
     combinations, _ = resolve(prepared.graph, prepared.declared)
     return [
         analyse(
@@ -114,7 +114,7 @@ def scanned(prepared: Prepared) -> list[Analysis]:
             prepared.target,
             effort=prepared.effort,
             abstraction=prepared.abstraction,
-            phase="inference" if prepared.onnx_model is not None else prepared.phase,
+            phase=prepared.phase,
             trainable=prepared.trainable,
         )
         for assumptions in combinations

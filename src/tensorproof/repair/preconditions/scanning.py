@@ -13,6 +13,7 @@ from tensorproof.frontends.onnx_file import from_proto
 from tensorproof.graph import Model, Node
 from tensorproof.preparing import Prepared
 from tensorproof.ranges.containers import Abstract
+from tensorproof.ranges.differentiable import NO_PATHS, Paths, differentiable_paths
 from tensorproof.ranges.preparation import prepare
 from tensorproof.ranges.range import Range
 from tensorproof.ranges.records import RangedGraph
@@ -36,6 +37,8 @@ class _View:
     model: Model
     inputs: dict[int, Abstract]
     constants: ConstantRanges
+    #: What has derivatives that are looked at, too.
+    paths: Paths
 
 
 class Scanner:
@@ -103,6 +106,7 @@ class Scanner:
                 constants=view.constants,
                 abstraction=self._prepared.abstraction,
                 effort=self.effort,
+                paths=view.paths,
             )
         return all(_cannot_fail(ranged, node) for node in _makers(view.model, self._results))
 
@@ -119,13 +123,14 @@ def _views(prepared: Prepared, proto: onnx.ModelProto, results: Sequence[str]) -
     nodes = _makers(model, results)
     part = structure.behind(structure.at_top(node.number) for node in nodes).model
     prepare(part)
-    return [_view(part, assumptions) for assumptions in resolve(model, prepared.declared)[0]]
+    paths = differentiable_paths(model) if prepared.phase == "training" else NO_PATHS
+    return [_view(part, assumptions, paths) for assumptions in resolve(model, prepared.declared)[0]]
 
 
-def _view(part: Model, assumptions: Assumptions) -> _View:
+def _view(part: Model, assumptions: Assumptions, paths: Paths) -> _View:
     inputs = {number: domain for number, domain in assumptions.inputs.items() if number in part.graph.inputs}
     seen = replace(assumptions, inputs=inputs)
-    return _View(part, input_values(part, seen), ConstantRanges(part, seen))
+    return _View(part, input_values(part, seen), ConstantRanges(part, seen), paths)
 
 
 def _makers(model: Model, results: Sequence[str]) -> list[Node]:

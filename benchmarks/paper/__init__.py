@@ -1,0 +1,1 @@
+"""The tables of five papers, repeated by one command: `make paper`."""

@@ -1,0 +1,39 @@
+"""The bugs of the zoo as cases of tables, and the programs that the quick form takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from benchmarks.paper.table import Size
+from benchmarks.zoo import Bug, Entry, programs
+
+#: Small programs, one of each way to fail.
+QUICK = frozenset({"2a", "3", "4-exp", "5", "9b", "11a", "13", "26", "28c", "35b", "38", "51"})
+
+
+def all_bugs(size: Size) -> dict[str, tuple[Entry, Bug]]:
+    """The bugs by letter, with their programs."""
+    found = {bug.letter: (entry, bug) for entry in programs() for bug in entry.bugs}
+    return found if size == "full" else {letter: case for letter, case in found.items() if letter in QUICK}
+
+
+def bugs(size: Size) -> dict[str, tuple[Entry, Bug]]:
+    """The bugs of the forward pass."""
+    return {letter: (entry, bug) for letter, (entry, bug) in all_bugs(size).items() if bug.is_forward}
+
+
+def seeds(size: Size) -> Sequence[int]:
+    """The seeds of every search."""
+    return range(10 if size == "full" else 2)
+
+
+def is_of_grist(letter: str) -> bool:
+    """Whether GRIST runs this form of the program: `4-exp` is one that it does not run."""
+    return "-" not in letter
+
+
+def numbers(entry: Entry) -> int:
+    """How many numbers a point of the program is: its weights and its inputs."""
+    weights = sum(math.prod(weight.shape) for weight in entry.weights.values())
+    return weights + sum(math.prod(given.shape) for given in entry.inputs.values())

@@ -1,0 +1,59 @@
+"""All cases of the chosen tables, in worker processes, in the order in which they are listed."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from typing import cast
+
+from rich.console import Console
+
+from benchmarks.paper.journal import Entry, Journal, fingerprint
+from benchmarks.paper.table import Json, Size, Table
+from benchmarks.timing import cpu_seconds
+
+
+def table_of(name: str) -> Table:
+    """The module of a table of ours, by its name, or of any other, by its path."""
+    return cast("Table", importlib.import_module(name if "." in name else f"benchmarks.paper.tables.{name}"))
+
+
+def run(names: Sequence[str], size: Size, journal: Journal, jobs: int, console: Console, only: tuple[str, ...] = ()) -> list[str]:
+    """Measure what the journal does not have; what went wrong is returned, one line per case. `only` are beginnings of cases."""
+    listed = [(name, case) for name in names for case in table_of(name).cases(size) if not only or case.startswith(only)]
+    pending = [key for key in listed if key not in journal]
+    if not pending:
+        return []
+    sources, started, wrong = fingerprint(), time.monotonic(), list[str]()
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        futures: dict[Future[tuple[Json, float]], tuple[str, str]] = {
+            pool.submit(_measure, name, case, size): (name, case) for name, case in pending
+        }
+        try:
+            for done, future in enumerate(as_completed(futures), 1):
+                name, case = futures[future]
+                try:
+                    result, seconds = future.result()
+                except BrokenProcessPool:
+                    raise
+                except Exception as error:
+                    wrong.append(f"{name} {case}: {type(error).__name__}: {error}")
+                    console.print(wrong[-1], style="bold red", highlight=False)
+                    continue
+                journal.add(Entry(name, case, result, sources))
+                minutes = (time.monotonic() - started) / 60
+                told = f"{done}/{len(pending)} after {minutes:.1f} min: {name} {case}, {seconds:.1f} s CPU"
+                console.print(told, style="dim", highlight=False)
+        except (KeyboardInterrupt, BrokenProcessPool):
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return wrong
+
+
+def _measure(name: str, case: str, size: Size) -> tuple[Json, float]:
+    before = cpu_seconds()
+    return table_of(name).measured(case, size), cpu_seconds() - before

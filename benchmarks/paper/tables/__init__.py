@@ -1,0 +1,15 @@
+"""One module per table, in the order of the papers; `benchmarks/paper/table.py` says what each has."""
+
+from __future__ import annotations
+
+#: DEBAR; RANUM's detection, tables I, II and III, and its study of repairs; GRIST; AUDEE; Pythia; and what none of them has.
+TABLES = (
+    "detection",
+    "unit_tests",
+    "preconditions",
+    "repairs",
+    "developers",
+    "grist",
+    "grist_twins",
+    "grist_sweep",
+)
