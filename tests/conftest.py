@@ -77,6 +77,9 @@ BUDGETS = {
     "tensorflow spellings": 150,
     "jax spellings": 150,
     "framework models": 200,
+    "architectures": 90,
+    "paper": 240,
+    "operator cases": 60,
 }
 
 # Tests leave nothing behind in the user's cache.

@@ -192,5 +192,16 @@ def test_products_of_factors_are_the_hull_of_all_corners():
         np.testing.assert_allclose((result.low, result.high), [e[-1] for e in expected], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("target", [IEEE, TENSORFLOW_CPU], ids=lambda target: target.name)
+def test_products_of_positive_factors_stay_away_from_zero(target: Target):
+    x = Range.uniform((24,), FLOAT32, 0.5, 2.0)
+    running = evaluate(call("CumProd", target), (x, Range.constant(np.array(0))))
+    whole = evaluate(call("ReduceProd", target, keepdims=0), (x,))
+    least = 0.5**24
+    assert least * (1 - 1e-5) <= running.low.min() <= least and least * (1 - 1e-5) <= whole.low.item() <= least
+    drawn = np.random.default_rng(3).choice(np.array([0.5, 0.7, 1.9, 2.0], np.float32), (200, 24))
+    assert running.contains(np.cumprod(drawn, axis=1)).all() and whole.contains(drawn.prod(axis=1)).all()
+
+
 def into(values: np.ndarray, format: Format) -> np.ndarray:
     return values.astype(format.dtype).astype(np.float64)

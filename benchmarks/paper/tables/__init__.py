@@ -9,6 +9,7 @@ TABLES = (
     "preconditions",
     "repairs",
     "developers",
+    "operators",
     "grist",
     "grist_twins",
     "grist_sweep",

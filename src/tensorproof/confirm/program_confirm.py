@@ -129,7 +129,7 @@ class ProgramConfirm(ABC, Generic[Runner]):
                 if watch.point is None and watch.finding.rule.sought is not None:
                     self._seek(observer, scene, self.budget)
                 if watch.point is not None and self.shrink:
-                    shrinker = Shrinker(watch.point, scene.domains, observer.fails, budget=SHRINK_RUNS)
+                    shrinker = Shrinker(watch.point, scene.domains, _as_before(observer), budget=SHRINK_RUNS)
                     try:
                         shrinker.run()
                     finally:
@@ -165,3 +165,17 @@ class ProgramConfirm(ABC, Generic[Runner]):
         for watch in watches:
             if watch.point is not None and watch.finding.witness is None:
                 watch.finding = replace(watch.finding, witness=self._saved(self.folder, watch, watch.point))
+
+
+def _as_before(observer: Observing) -> Callable[[Point], bool]:
+    """Whether a point fails as the one that is kept does: what an output showed, an output still has to show."""
+    kept = observer.watch.reaches
+
+    def fails(point: Point) -> bool:
+        failed = observer.fails(point)
+        if kept == "output" and observer.watch.reaches != kept:
+            observer.watch.reaches = kept
+            return False
+        return failed
+
+    return fails

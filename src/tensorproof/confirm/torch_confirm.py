@@ -61,7 +61,7 @@ class TorchConfirm(ProgramConfirm[ProgramRunner]):
                 continue
             for watch in watches:
                 failed = self._shows(watch, values, legal)
-                if failed and watch.point is None:
+                if failed and watch.reaches in (None, "nowhere"):
                     _confirm(watch, runner, point)
         if refused:
             self.notes.append(f"some points were not run: {refused}")
@@ -111,13 +111,21 @@ class TorchObserver(Observing):
 
 
 def _confirm(watch: Watch, runner: ProgramRunner, point: Point) -> None:
-    reaches = _replayed(watch, runner, point)
-    if reaches is not None:
+    """Keep the first point that fails. Where no output shows it, a later one that an output shows takes its place.
+
+    That output has to be the doing of this finding: no other line may fail there.
+    """
+    is_first = watch.point is None
+    reaches = _replayed(watch, runner, point, alone=not is_first)
+    if reaches is not None and (is_first or reaches == "output"):
         watch.point, watch.reaches = point, reaches
 
 
-def _replayed(watch: Watch, runner: ProgramRunner, point: Mapping[str, npt.NDArray[Any]]) -> Reaches | None:
-    """Where the failure of the user's own module on a point is seen; None if it does not fail at the line of the finding."""
+def _replayed(watch: Watch, runner: ProgramRunner, point: Mapping[str, npt.NDArray[Any]], *, alone: bool = False) -> Reaches | None:
+    """Where the failure of the user's own module on a point is seen; None if it does not fail at the line of the finding.
+
+    With `alone`, also None if another line fails in the forward pass.
+    """
     is_backward = watch.finding.phase == "backward"
     location = watch.finding.location
     line = None if location is None or location.line is None or not runner.has_lines else (location.file, location.line)
@@ -128,6 +136,8 @@ def _replayed(watch: Watch, runner: ProgramRunner, point: Mapping[str, npt.NDArr
         return "output" if expected and line in (None, failure.line) else None
     if not is_backward:
         if line not in shown.forward_lines if line is not None else not shown.has_forward_failure:
+            return None
+        if alone and set(shown.forward_lines) != {line}:
             return None
         return "output" if shown.is_output_bad else "nowhere"
     if shown.is_output_bad or not shown.bad_gradients:

@@ -312,7 +312,11 @@ def _depth(low: Array, high: Array, count: Times) -> Array:
 
 
 def _computed_product(op: Call, low: Array, high: Array, reach: Array, factors: int | Array, format: Format) -> tuple[Array, Array]:
-    """Products as computed in any order: each factor but one rounds; what underflows is multiplied by what is left."""
+    """Products as computed in any order: each factor but one rounds; what underflows is multiplied by what is left.
+
+    Rounding is a share of the product itself. With g < 1 for that share, v - g |v| and v + g |v| increase with v, so that each end
+    of the exact products needs its own error alone: products of positive factors stay away from 0.
+    """
     count = np.asarray(factors, np.float64)
     magnitude = np.maximum(np.abs(low), np.abs(high))
     analysis = product_growth(count + 8.0, 2.0**-52)
@@ -323,10 +327,14 @@ def _computed_product(op: Call, low: Array, high: Array, reach: Array, factors: 
     flushes = op.target.flushes_results or op.target.flushes_operands
     lost = (accumulator.smallest_normal if flushes else accumulator.smallest_subnormal) * count * reach
     growth = product_growth(np.maximum(count - 1.0, 0.0), accumulator.unit_roundoff) + analysis
-    error = np.where((count > 1.0) & (magnitude > 0.0), growth * magnitude + lost * (1.0 + growth), 0.0)
+    rounds = (count > 1.0) & (magnitude > 0.0)
+    below, above = (
+        np.where(rounds, growth * np.where(growth < 1.0, np.abs(end), magnitude) + lost * (1.0 + growth), 0.0)
+        for end in (low, high)
+    )
     # Rounding is monotone: factors that do not exceed 1 have no product that does, however many they are.
     limit = np.where(reach <= 1.0, 1.0, np.inf)
-    low, high = keep_sign(low - error, high + error, low >= 0.0, high <= 0.0)
+    low, high = keep_sign(low - below, high + above, low >= 0.0, high <= 0.0)
     return np.maximum(low, -limit), np.minimum(high, limit)
 
 
