@@ -582,6 +582,7 @@ WITHOUT = {
     "4": "a mutated library test takes the logarithm of an input that may be anything",
     "4-exp": "the exponential of a logarithm of a variance is the variance itself, which overflows",
     "13": "a mutated library test takes the logarithm of an input that may be anything",
+    "13-exp": "a softmax within groups: its sums are scattered and gathered by an index",
     "28a": "a gain that training may carry to 0 divides",
     "28b": "a sum of magnitudes of weights divides, and they may all be 0",
     "28c": "a gain that training may carry to 0 divides",

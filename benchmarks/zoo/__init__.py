@@ -1,7 +1,8 @@
 """The programs of the GRIST benchmark, rebuilt: each is described once, and the description yields its forms.
 
-Every entry gives its program as an ONNX model and on PyTorch, what its inputs and weights may be, its known defects with
-the nodes that fail, and, where a repair is known, the repaired twin.
+Every entry gives its program as an ONNX model, on PyTorch and, if it is written in TensorFlow, as a graph of that; what its
+inputs and weights may be, its known defects with the nodes that fail, and its repaired twin. `facts.json` holds what is known of
+the programs apart from these descriptions, and the tests compare both.
 """
 
 from __future__ import annotations

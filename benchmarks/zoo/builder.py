@@ -1,6 +1,7 @@
 """The vocabulary that programs are described in: a description is a function over a `Builder`, which records it as steps.
 
-A recorded program is read by interpreters: `onnx_form` writes it as an ONNX model, `torch_form` evaluates it on PyTorch.
+A recorded program is read by interpreters: `onnx_form` writes it as an ONNX model, `torch_form` evaluates it on PyTorch,
+`tensorflow_form` builds its graph with TensorFlow.
 Operators bear the names that ONNX gives them. Images are [batch, channel, row, column] and kernels [out, in, row, column].
 Numbers are float32, indices int64; there is no control flow: loops of a description are unrolled.
 """
@@ -222,7 +223,7 @@ class Builder:
     def conv2d(self, x: Tensor, kernel: Tensor, stride: int = 1, padding: Padding = "same", name: str | None = None) -> Tensor:
         out, _, *window = kernel.shape
         pads, sizes = _windows(x.shape[2:], window, stride, padding)
-        return self._record("Conv", (x, kernel), (x.shape[0], out, *sizes), name, stride=stride, pads=pads)
+        return self._record("Conv", (x, kernel), (x.shape[0], out, *sizes), name, stride=stride, padding=padding, pads=pads)
 
     def conv2d_transpose(self, x: Tensor, kernel: Tensor, stride: int, name: str | None = None) -> Tensor:
         """Each pixel spreads over a window of its own: kernels [in, out, row, column] as large as the stride."""

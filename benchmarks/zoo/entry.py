@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 
-from benchmarks.zoo import onnx_form, torch_form
+from benchmarks.zoo import onnx_form, tensorflow_form, torch_form
 from benchmarks.zoo.builder import Builder, Input, Recording, Weight
 from tensorproof.assumptions import Declarations, Domain
 
@@ -41,11 +42,14 @@ class Bug:
 
 @dataclass(frozen=True, slots=True)
 class Optimiser:
-    """How the program trains."""
+    """How the program trains. `options` are further numbers of the method; `trains` says which weights make which output
+    small, by the beginning of their names."""
 
     method: str
     rate: float
     details: str = ""
+    options: Mapping[str, float] = field(default_factory=dict[str, float])
+    trains: Mapping[str, str] = field(default_factory=lambda: {"loss": ""})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,16 @@ class Entry:
         return "loss" if "loss" in self.recording().outputs else None
 
     @property
+    def flushes_subnormals(self) -> bool:
+        """Whether the program's framework takes subnormal numbers for 0, on the CPU: TensorFlow does, PyTorch does not."""
+        return self.framework == "tensorflow"
+
+    @property
+    def target(self) -> str:
+        """The name of the target that computes as the program's framework does."""
+        return "tensorflow-cpu" if self.flushes_subnormals else "torch-cpu"
+
+    @property
     def training_inputs(self) -> tuple[str, ...]:
         return tuple(name for name, given in self.inputs.items() if given.is_training_data)
 
@@ -120,6 +134,18 @@ class Entry:
     def torch(self, seed: int = 0) -> Any:
         recording = self.recording()
         return torch_form.module(recording, initial_weights(recording, seed))
+
+    def tensorflow(self, seed: int = 0, *, training: bool = False) -> Any:
+        """The `tf.Graph` of a program that is written in TensorFlow; for training, with gradients and steps of its optimiser."""
+        if self.framework != "tensorflow":
+            raise ValueError(f"program {self.id} is written in PyTorch")
+        return tensorflow_form.graph(self.recording(), seed=seed, optimiser=self.optimiser if training else None)
+
+    def tensorflow_file(self, folder: Path, seed: int = 0, *, training: bool = False) -> Path:
+        """The graph as a file of the folder, for whoever reads files."""
+        path = folder / f"grist_{self.id}.pb"
+        path.write_bytes(self.tensorflow(seed, training=training).as_graph_def().SerializeToString())
+        return path
 
     def declarations(self) -> Declarations:
         """Domains of the inputs and ranges of the weights: what the program may meet over a whole training."""

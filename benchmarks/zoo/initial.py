@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from tensorproof.assumptions import weight_formula
 
 Floats = npt.NDArray[np.float32]
+Law = Literal["constant", "uniform", "normal", "truncated normal"]
 
 #: A normal variable is taken to start within this many deviations.
 _DEVIATIONS = 4.0
@@ -24,8 +26,13 @@ _DEVIATIONS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Initial:
-    """A distribution of initial values: the span of its values, and how they are drawn."""
+    """A distribution of initial values: its law with the law's numbers, the span of its values, and how they are drawn.
 
+    The numbers are the values of a constant, the ends of a uniform distribution, or a deviation.
+    """
+
+    law: Law
+    numbers: tuple[float, ...]
     low: float
     high: float
     draw: Callable[[np.random.Generator, tuple[int, ...]], npt.NDArray[np.float64]]
@@ -42,7 +49,7 @@ class Initial:
 def constant(*values: float) -> Initial:
     """The same value everywhere, or one value for each element of a vector."""
     content = np.array(values)
-    return Initial(min(values), max(values), lambda generator, shape: np.broadcast_to(content, shape))
+    return Initial("constant", values, min(values), max(values), lambda generator, shape: np.broadcast_to(content, shape))
 
 
 def zeros() -> Initial:
@@ -50,12 +57,12 @@ def zeros() -> Initial:
 
 
 def uniform(low: float, high: float) -> Initial:
-    return Initial(low, high, lambda generator, shape: generator.uniform(low, high, shape))
+    return Initial("uniform", (low, high), low, high, lambda generator, shape: generator.uniform(low, high, shape))
 
 
 def normal(deviation: float) -> Initial:
     reach = _DEVIATIONS * deviation
-    return Initial(-reach, reach, lambda generator, shape: generator.normal(0.0, deviation, shape))
+    return Initial("normal", (deviation,), -reach, reach, lambda generator, shape: generator.normal(0.0, deviation, shape))
 
 
 def truncated_normal(deviation: float) -> Initial:
@@ -67,7 +74,7 @@ def truncated_normal(deviation: float) -> Initial:
             values[outside] = generator.normal(0.0, 1.0, int(outside.sum()))
         return deviation * values
 
-    return Initial(-2.0 * deviation, 2.0 * deviation, draw)
+    return Initial("truncated normal", (deviation,), -2.0 * deviation, 2.0 * deviation, draw)
 
 
 def linear_layer(fan_in: int) -> Initial:

@@ -11,10 +11,21 @@ from benchmarks.zoo.builder import Recording, Step
 
 
 def module(recording: Recording, weights: Mapping[str, npt.NDArray[Any]]) -> Any:
-    """An `nn.Module` from named inputs to named outputs. Its `values` gives the result of every step as well."""
+    """An `nn.Module` from named inputs to named outputs. Its `values` gives the result of every step as well.
+
+    Each step is a module, `steps.NAME`: so reports name the step that an operator of PyTorch belongs to.
+    """
     import torch
 
     meanings = _meanings(torch)
+
+    class Applied(torch.nn.Module):
+        def __init__(self, step: Step) -> None:
+            super().__init__()
+            self.step = step
+
+        def forward(self, *operands: Any) -> Any:
+            return meanings[self.step.operator](self.step, *operands)
 
     class Program(torch.nn.Module):
         def __init__(self) -> None:
@@ -23,11 +34,12 @@ def module(recording: Recording, weights: Mapping[str, npt.NDArray[Any]]) -> Any
                 self.register_parameter(name, torch.nn.Parameter(torch.tensor(array)))
             for name, array in recording.constants.items():
                 self.register_buffer(name, torch.tensor(array))
+            self.steps = torch.nn.ModuleDict({step.name: Applied(step) for step in recording.steps})
 
         def values(self, **inputs: Any) -> dict[str, Any]:
             known = {**inputs, **dict(self.named_parameters()), **dict(self.named_buffers())}
             for step in recording.steps:
-                known[step.name] = meanings[step.operator](step, *(known[operand] for operand in step.operands))
+                known[step.name] = self.steps[step.name](*(known[operand] for operand in step.operands))
             return known
 
         def forward(self, **inputs: Any) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 
 from benchmarks.zoo.builder import Builder, Tensor
-from benchmarks.zoo.entry import Bug, Entry, Optimiser
-from benchmarks.zoo.families.parts import NORMAL, PIXEL_COUNT, SIGMOID_0, dropout
+from benchmarks.zoo.entry import Bug, Entry, Optimiser, Repair
+from benchmarks.zoo.families.parts import NORMAL, PIXEL_COUNT, SIGMOID_0, Change, clipped, dropout, shifted, unchanged
 from benchmarks.zoo.initial import truncated_normal, zeros
 
 FAMILY = "generative adversarial network"
@@ -19,12 +20,21 @@ _GUARD = 1e-8
 
 def entries() -> Iterator[Entry]:
     bug = Bug("31", "Log", "discriminator_loss/log", SIGMOID_0)
-    optimiser = Optimiser("Adam", 0.0002, "one for each of the two losses, in turn")
-    yield Entry("31", 31, "GAN_MNIST", "tensorflow", FAMILY, _describe, optimiser, (bug,))
+    optimiser = Optimiser("Adam", 0.0002, "one for each of the two losses, in turn", trains={"loss": "D_", "generator_loss": "G_"})
+    describe = partial(_describe, of_real=unchanged, of_made=shifted(_GUARD))
+    clip = clipped(_GUARD, 1.0)
+    repair = Repair("the operands of all three logarithms are clipped to [1e-8, 1]", partial(_describe, of_real=clip, of_made=clip))
+    note = (
+        "TensorFlow computes (1 - D) + 1e-8 as 1 - D when it optimises the graph: there the second logarithm has no guard, either"
+    )
+    yield Entry("31", 31, "GAN_MNIST", "tensorflow", FAMILY, describe, optimiser, (bug,), repair, notes=(note,))
 
 
-def _describe(b: Builder) -> None:
-    """The discriminator's weights are shared between real images and those that the generator makes of noise."""
+def _describe(b: Builder, *, of_real: Change, of_made: Change) -> None:
+    """The discriminator's weights are shared between real images and those that the generator makes of noise.
+
+    The guards are those of the logarithms of what it says about either.
+    """
     x = b.input("x", [_BATCH, PIXEL_COUNT], "-1:1")
     z = b.input("z", [_BATCH, 100], NORMAL, "random")
     generator = _layers(b, "G", [100, 256, 512, 1024, PIXEL_COUNT])
@@ -44,9 +54,9 @@ def _describe(b: Builder) -> None:
 
     real, made = discriminate(x, "real"), discriminate(generate(z), "made")
     with b.scope("discriminator_loss"):
-        b.output("loss", -b.mean(b.log(real, name="log") + b.log((1.0 - made) + _GUARD, name="log_of_rest")))
+        b.output("loss", -b.mean(b.log(of_real(b, real), name="log") + b.log(of_made(b, 1.0 - made), name="log_of_rest")))
     with b.scope("generator_loss"):
-        b.output("generator_loss", -b.mean(b.log(made + _GUARD, name="log")))
+        b.output("generator_loss", -b.mean(b.log(of_made(b, made), name="log")))
 
 
 def _layers(b: Builder, name: str, sizes: list[int]) -> list[tuple[Tensor, Tensor]]:

@@ -21,6 +21,8 @@ CONDITIONAL = "conditional variational autoencoder"
 _BATCH = 100
 _HIDDEN = 500
 _LARGEST = 87.0
+#: Within this, exponentials are normal numbers, and sums of a few of them are finite.
+_MODERATE = 80.0
 
 _ABSORBED = "1e-10 + 1 is 1 in float32, so the guard is void: a sigmoid that rounds to 1 leaves the logarithm of 0"
 _DERIVATIVE = "where subnormals are flushed, exp(s) is 0 below about -87.3, and the derivative inf of its root times 0 is NaN"
@@ -40,28 +42,50 @@ def _pair(program: int, chapter: str, family: str, *, latent: int, clip_once: bo
     """The two graphs of a program. The second has two latent dimensions in all of them."""
     project, optimiser = f"{_PROJECT}.{chapter}", Optimiser("Adam", 0.001)
     common: dict[str, Any] = {"conditional": family == CONDITIONAL, "latent": latent, "lowest": -87.0, "clip_once": clip_once}
+    moderate: dict[str, Any] = {"lowest": -_MODERATE, "highest": _MODERATE}
     first = partial(_describe, **common, clipped_operands=False)
-    how = "the operands of the logarithms are clipped to [1e-6, 1], as the program's second graph does"
-    elsewhere = "a variance may reach exp(87) = 6e37, and a sum of few such overflows"
-    repair = Repair(how, partial(_describe, **common, clipped_operands=True), elsewhere=elsewhere)
+    how = (
+        "the operands of the logarithms are clipped to [1e-6, 1], as the program's second graph does; and the logarithm of the"
+        " variance to [-80, 80]: a sum of variances of exp(87) = 6e37 overflows"
+    )
+    repair = Repair(how, partial(_describe, **common | moderate, clipped_operands=True))
     bug = Bug(f"{program}a", "Log", "reconstruction/log_of_rest", _ABSORBED)
     yield Entry(f"{program}a", program, project, "tensorflow", family, first, optimiser, (bug,), repair)
     second = partial(_describe, **common | {"latent": 2, "lowest": -100.0, "clip_once": False}, clipped_operands=True)
     derivative = Bug(f"{program}b", "Sqrt", "sample/deviation", _DERIVATIVE, error="invalid derivative")
-    yield Entry(f"{program}b", program, project, "tensorflow", family, second, optimiser, (derivative,))
+    how = "the logarithm of the variance is clipped to [-80, 80], where its exponential is a normal number"
+    repair = Repair(how, partial(second, **moderate))
+    if family == CONDITIONAL:
+        how = "the deviation is the exponential of half of the logarithm of the variance, which is at most 80"
+        repair = Repair(how, partial(second, highest=_MODERATE, by_half=True))
+    yield Entry(f"{program}b", program, project, "tensorflow", family, second, optimiser, (derivative,), repair)
 
 
-def _describe(b: Builder, *, conditional: bool, latent: int, lowest: float, clip_once: bool, clipped_operands: bool) -> None:
-    """`lowest` bounds the logarithm of the variance from below; with `clip_once`, everything sees it clipped."""
+def _describe(
+    b: Builder,
+    *,
+    conditional: bool,
+    latent: int,
+    lowest: float,
+    clip_once: bool,
+    clipped_operands: bool,
+    highest: float = _LARGEST,
+    by_half: bool = False,
+) -> None:
+    """`lowest` and `highest` bound the logarithm of the variance; with `clip_once`, everything sees it clipped.
+
+    The deviation is the root of the variance or, `by_half`, the exponential of half of its logarithm.
+    """
     x = b.input("x", [_BATCH, PIXEL_COUNT], PIXELS)
     condition = [b.input("y", [_BATCH, DIGITS], "one-hot", "label")] if conditional else []
     noise = b.input("eps", [_BATCH, latent], NORMAL, "random")
     with b.scope("encoder"):
         mean, log_variance = _encode(b, _joined(b, x, condition), latent)
     with b.scope("sample"):
-        bounded = b.clip(log_variance, lowest, _LARGEST)
+        bounded = b.clip(log_variance, lowest, highest)
         variance = b.exp(bounded)
-        z = mean + b.sqrt(variance, name="deviation") * noise
+        deviation = b.exp(0.5 * bounded, name="deviation") if by_half else b.sqrt(variance, name="deviation")
+        z = mean + deviation * noise
     with b.scope("decoder"):
         d1 = b.softplus(_layer(b, _joined(b, z, condition), "d1", _HIDDEN))
         d2 = b.softplus(_layer(b, d1, "d2", _HIDDEN))

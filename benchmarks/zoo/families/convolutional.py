@@ -10,6 +10,7 @@ from benchmarks.zoo.builder import Builder, Padding, Tensor
 from benchmarks.zoo.entry import Entry, Optimiser, Repair
 from benchmarks.zoo.families.parts import (
     DIGITS,
+    NAIVE,
     PIXELS,
     Change,
     clipped,
@@ -17,6 +18,7 @@ from benchmarks.zoo.families.parts import (
     dense,
     digits,
     dropout,
+    fused,
     keep_probability,
     log_of_softmax,
     shifted,
@@ -34,7 +36,7 @@ _TRAINING = (0.5, 0.5)
 def entries() -> Iterator[Entry]:
     def entry(name: str, project: str, rate: float = 1e-4, repair: Repair | None = None, **how: Any) -> Entry:
         program, describe = int(name.rstrip("b")), partial(_two_layers, **how)
-        bugs = (softmax_bug(name),)
+        bugs, repair = (softmax_bug(name),), repair or fused(describe)
         return Entry(name, program, project, "tensorflow", TWO_LAYERS, describe, Optimiser("Adam", rate), bugs, repair)
 
     clip = partial(_two_layers, logarithm=log_of_softmax(clipped(1e-10, 1.0)))
@@ -47,9 +49,10 @@ def entries() -> Iterator[Entry]:
     yield entry("45b", "DataStructure", keep=_TRAINING, mean=True)
     yield entry("55", "practice", keep=_TRAINING, mean=True)
     yield entry("58", "pytest", keep=_TRAINING)
-    yield Entry("14", 14, "MNIST", "tensorflow", OTHERS, _lenet, Optimiser("SGD", 0.001), (softmax_bug("14"),))
-    relations = Optimiser("Adagrad", 1e-3)
-    yield Entry("44", 44, "CNNRelationExtraction", "tensorflow", OTHERS, _one_layer, relations, (softmax_bug("44"),))
+    optimiser, bugs = Optimiser("SGD", 0.001), (softmax_bug("14"),)
+    yield Entry("14", 14, "MNIST", "tensorflow", OTHERS, _lenet, optimiser, bugs, fused(_lenet))
+    optimiser, bugs = Optimiser("Adagrad", 1e-3), (softmax_bug("44"),)
+    yield Entry("44", 44, "CNNRelationExtraction", "tensorflow", OTHERS, _one_layer, optimiser, bugs, fused(_one_layer))
 
 
 def _two_layers(
@@ -59,7 +62,7 @@ def _two_layers(
     keep: tuple[float, float] | None = _TRAINING_OR_NOT,
     mean: bool = False,
     channels_last: bool = False,
-    logarithm: Change | None = None,
+    logarithm: Change = NAIVE,
 ) -> None:
     """The network of a well-known tutorial: two convolutions with pooling, one hidden layer."""
     weight, bias = truncated_normal(0.1), constant(0.1)
@@ -74,10 +77,10 @@ def _two_layers(
     if keep is not None:
         h = dropout(b, h, keep_probability(b, *keep))
     logits = dense(b, h, "fc2", DIGITS, weight, bias)
-    cross_entropy(b, logits, y, mean=mean, logarithm=logarithm or log_of_softmax())
+    cross_entropy(b, logits, y, mean=mean, logarithm=logarithm)
 
 
-def _lenet(b: Builder) -> None:
+def _lenet(b: Builder, logarithm: Change = NAIVE) -> None:
     """LeNet-5, on digits padded to 32 by 32."""
     weight = truncated_normal(0.1)
     x, y = _images(b, 64, 32)
@@ -86,16 +89,16 @@ def _lenet(b: Builder) -> None:
     x = _convolution(b, x, "conv5", 5, 120, weight, zeros(), "valid")
     h = b.relu(dense(b, b.flatten(x), "6", 84, weight, zeros()))
     logits = dense(b, h, "7", DIGITS, weight, zeros())
-    cross_entropy(b, logits, y, mean=False, logarithm=log_of_softmax())
+    cross_entropy(b, logits, y, mean=False, logarithm=logarithm)
 
 
-def _one_layer(b: Builder) -> None:
+def _one_layer(b: Builder, logarithm: Change = NAIVE) -> None:
     weight, bias = truncated_normal(0.1), constant(0.1)
     x, y = _images(b, 50, 28)
     x = b.max_pool(_convolution(b, x, "conv1", 5, 16, weight, bias))
     h = b.relu(dense(b, b.flatten(x), "fc1", 128, weight, bias))
     h = dropout(b, h, keep_probability(b, *_TRAINING))
-    cross_entropy(b, dense(b, h, "fc2", DIGITS, weight, bias), y, mean=False, logarithm=log_of_softmax())
+    cross_entropy(b, dense(b, h, "fc2", DIGITS, weight, bias), y, mean=False, logarithm=logarithm)
 
 
 def _images(b: Builder, batch: int, size: int) -> tuple[Tensor, Tensor]:

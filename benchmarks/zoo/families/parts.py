@@ -6,9 +6,10 @@ Weights and branches on which no loss depends are left out of the descriptions.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from benchmarks.zoo.builder import Builder, Tensor
-from benchmarks.zoo.entry import Bug
+from benchmarks.zoo.entry import Bug, Repair
 from benchmarks.zoo.initial import Initial
 
 #: Inputs that the search moves without bounds: wide enough for every way in which the programs fail.
@@ -45,8 +46,22 @@ def log_of_softmax(guard: Change = unchanged) -> Change:
     return lambda b, logits: b.log(guard(b, b.softmax(logits)), name="log")
 
 
+NAIVE = log_of_softmax()
+
+
 def fused_log_softmax(b: Builder, logits: Tensor) -> Tensor:
     return b.log_softmax(logits, name="log")
+
+
+def fused(describe: Callable[..., None]) -> Repair:
+    """The repair of a program whose description takes its way from logits to logarithms as `logarithm`."""
+    how = "the logarithms of the softmax are computed from the logits by one fused operator"
+    return Repair(how, partial(describe, logarithm=fused_log_softmax))
+
+
+def less_the_largest(b: Builder, x: Tensor, axis: int) -> Tensor:
+    """What a stable softmax exponentiates: nothing is above 0, and the largest is 0."""
+    return x - b.maximum(x, [axis], keep=True)
 
 
 def softmax_bug(letter: str) -> Bug:
@@ -64,6 +79,11 @@ def cross_entropy(b: Builder, logits: Tensor, labels: Tensor, *, mean: bool, log
 def binary_log_likelihood(b: Builder, p: Tensor, labels: Tensor, guard: Change = unchanged) -> Tensor:
     """The terms y log(p) + (1 - y) log(1 - p) of a hand-written binary cross-entropy."""
     return labels * b.log(guard(b, p), name="log") + (1.0 - labels) * b.log(guard(b, 1.0 - p), name="log_of_rest")
+
+
+def stable_log_likelihood(b: Builder, logits: Tensor, labels: Tensor) -> Tensor:
+    """The same terms from logits a: log(sigmoid(a)) is -softplus(-a), and log(1 - sigmoid(a)) is -softplus(a)."""
+    return -(labels * b.softplus(-logits, name="log")) - (1.0 - labels) * b.softplus(logits, name="log_of_rest")
 
 
 def digits(b: Builder, batch: int) -> tuple[Tensor, Tensor]:

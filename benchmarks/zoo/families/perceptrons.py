@@ -9,6 +9,7 @@ from benchmarks.zoo.builder import Builder
 from benchmarks.zoo.entry import Bug, Entry, Optimiser, Repair
 from benchmarks.zoo.families.parts import (
     DIGITS,
+    NAIVE,
     NORMAL,
     PIXEL_COUNT,
     PIXELS,
@@ -21,7 +22,7 @@ from benchmarks.zoo.families.parts import (
     dense,
     digits,
     dropout,
-    log_of_softmax,
+    fused,
     softmax_bug,
     unchanged,
 )
@@ -34,13 +35,14 @@ def entries() -> Iterator[Entry]:
     bugs = (Bug("9a", "Log", "loss/log_of_rest", SIGMOID_1), Bug("9b", "Log", "loss/log", SIGMOID_0))
     repair = Repair("both operands are clipped to [1e-10, 1]", partial(_sigmoid_outputs, guard=clipped(1e-10, 1.0)))
     yield Entry("9", 9, "StackOverFlow-7", "tensorflow", FAMILY, _sigmoid_outputs, Optimiser("SGD", 0.5), bugs, repair)
-    yield Entry("12", 12, "Skorch", "pytorch", FAMILY, _wrapped, Optimiser("SGD", 0.1), (softmax_bug("12"),))
+    yield Entry("12", 12, "Skorch", "pytorch", FAMILY, _wrapped, Optimiser("SGD", 0.1), (softmax_bug("12"),), fused(_wrapped))
     noisy = partial(_hidden_relu, noise=True, keep=0.75, mean=True)
-    yield Entry("48a", 48, "Dive_python", "tensorflow", FAMILY, noisy, Optimiser("Adagrad", 0.3), (softmax_bug("48a"),))
+    optimiser, bugs = Optimiser("Adagrad", 0.3), (softmax_bug("48a"),)
+    yield Entry("48a", 48, "Dive_python", "tensorflow", FAMILY, noisy, optimiser, bugs, fused(noisy))
     quiet = partial(_hidden_relu, noise=False, keep=None, mean=False)
     notes = ("upstream advises a lower learning rate or the mean in place of the sum: neither removes the defect",)
     optimiser, bugs = Optimiser("Adagrad", 0.01), (softmax_bug("61"),)
-    yield Entry("61", 61, "tensorflow_project", "tensorflow", FAMILY, quiet, optimiser, bugs, notes=notes)
+    yield Entry("61", 61, "tensorflow_project", "tensorflow", FAMILY, quiet, optimiser, bugs, fused(quiet), notes=notes)
 
 
 def _sigmoid_outputs(b: Builder, guard: Change = unchanged) -> None:
@@ -52,7 +54,7 @@ def _sigmoid_outputs(b: Builder, guard: Change = unchanged) -> None:
         b.output("loss", b.mean(-b.sum(binary_log_likelihood(b, p, y, guard), [1])))
 
 
-def _wrapped(b: Builder) -> None:
+def _wrapped(b: Builder, logarithm: Change = NAIVE) -> None:
     """The module ends in a softmax; the library that trains it takes the logarithm, since the criterion wants one."""
     x = b.input("x", [128, PIXEL_COUNT], PIXELS)
     target = b.input("target", [128], (0, DIGITS - 1), "label", integer=True)
@@ -61,11 +63,10 @@ def _wrapped(b: Builder) -> None:
     h = dropout(b, h, 0.5)
     logits = h @ b.transpose(b.weight("output_weight", [DIGITS, 98], output)) + b.weight("output_bias", [DIGITS], output)
     with b.scope("loss"):
-        logarithms = b.log(b.softmax(logits), name="log")
-        b.output("loss", b.mean(-b.pick(logarithms, b.reshape(target, [128, 1]), 1)))
+        b.output("loss", b.mean(-b.pick(logarithm(b, logits), b.reshape(target, [128, 1]), 1)))
 
 
-def _hidden_relu(b: Builder, *, noise: bool, keep: float | None, mean: bool) -> None:
+def _hidden_relu(b: Builder, *, noise: bool, keep: float | None, mean: bool, logarithm: Change = NAIVE) -> None:
     """300 hidden units; the noise is one vector for the whole batch."""
     x, y = digits(b, 100)
     if noise:
@@ -73,4 +74,4 @@ def _hidden_relu(b: Builder, *, noise: bool, keep: float | None, mean: bool) -> 
     h = b.relu(dense(b, x, "1", 300, truncated_normal(0.1), zeros()))
     if keep is not None:
         h = dropout(b, h, keep)
-    cross_entropy(b, dense(b, h, "2", DIGITS, zeros(), zeros()), y, mean=mean, logarithm=log_of_softmax())
+    cross_entropy(b, dense(b, h, "2", DIGITS, zeros(), zeros()), y, mean=mean, logarithm=logarithm)

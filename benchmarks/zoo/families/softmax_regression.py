@@ -12,6 +12,7 @@ from benchmarks.zoo.builder import Builder, Tensor
 from benchmarks.zoo.entry import Bug, Entry, Optimiser, Repair
 from benchmarks.zoo.families.parts import (
     DIGITS,
+    NAIVE,
     SOFTMAX_0,
     UNCLIPPED,
     Change,
@@ -20,6 +21,7 @@ from benchmarks.zoo.families.parts import (
     cross_entropy,
     dense,
     digits,
+    fused,
     log_of_softmax,
     shifted,
     softmax_bug,
@@ -37,8 +39,8 @@ def entries() -> Iterator[Entry]:
     yield from _on_digits()
     yield _binary_cross_entropy()
     for program, project in ((40, "ml_plactice.bmi"), (41, "ml_plactice.tb_bmi"), (42, "ml_plactice.tb_bmi2")):
-        bugs = (softmax_bug(str(program)),)
-        yield Entry(str(program), program, project, "tensorflow", ON_BODY_MASS, _body_mass, Optimiser("SGD", 0.01), bugs)
+        optimiser, bugs, repair = Optimiser("SGD", 0.01), (softmax_bug(str(program)),), fused(_body_mass)
+        yield Entry(str(program), program, project, "tensorflow", ON_BODY_MASS, _body_mass, optimiser, bugs, repair)
     yield from _on_toy_data()
     yield from _on_free_logits()
 
@@ -53,11 +55,11 @@ def _digits(
     mean: bool,
     weight: Initial | None = None,
     bias: Initial | None = None,
-    logarithm: Change | None = None,
+    logarithm: Change = NAIVE,
 ) -> None:
     x, y = digits(b, batch)
     logits = dense(b, x, "out", DIGITS, weight or zeros(), bias or zeros())
-    cross_entropy(b, logits, y, mean=mean, logarithm=logarithm or log_of_softmax())
+    cross_entropy(b, logits, y, mean=mean, logarithm=logarithm)
 
 
 def _on_digits() -> Iterator[Entry]:
@@ -65,6 +67,7 @@ def _on_digits() -> Iterator[Entry]:
         program = int(name.rstrip("ab"))
         notes = (note,) if note else ()
         describe = partial(_digits, **how)
+        repair = repair or fused(describe)
         return Entry(name, program, project, "tensorflow", ON_DIGITS, describe, optimiser, (softmax_bug(name),), repair, "", notes)
 
     upstream = Repair(
@@ -88,7 +91,9 @@ def _on_digits() -> Iterator[Entry]:
     yield entry("52", "karch", Optimiser("SGD", 0.005), mean=False)
     by_hand = Optimiser("by hand", 0.01, "W moves by x^T (y - p), summed over the batch; b by the mean over the rows of the same")
     unused = "the program clips the probabilities and throws the result away"
-    yield entry("59", "tensorflow_book", by_hand, mean=True, weight=uniform(-1.0, 1.0), logarithm=_unused_guard, note=unused)
+    wide: dict[str, Any] = {"mean": True, "weight": uniform(-1.0, 1.0)}
+    used = Repair("the clipped probabilities are used", partial(_digits, **wide, logarithm=log_of_softmax(clipped(1e-15, 1.0))))
+    yield entry("59", "tensorflow_book", by_hand, **wide, logarithm=_unused_guard, repair=used, note=unused)
     yield entry("60", "tensorflow_test", Optimiser("SGD", 0.01), mean=False)
 
 
@@ -117,13 +122,13 @@ def _binary_cross_entropy() -> Entry:
 _LONG_TRAINING = (-50.0, 50.0)
 
 
-def _body_mass(b: Builder) -> None:
+def _body_mass(b: Builder, logarithm: Change = NAIVE) -> None:
     """Weight over 100 kg and height over 200 cm decide between thin, normal and fat."""
     x = b.input("x", [100, 2], {"channels": [[0.35, 0.8], [0.6, 1.0]], "axis": 1})
     y = b.input("y", [100, 3], "one-hot", "label")
     weight = b.weight("W_out", [2, 3], zeros(), range=_LONG_TRAINING)
     bias = b.weight("b_out", [3], zeros(), range=_LONG_TRAINING)
-    cross_entropy(b, x @ weight + bias, y, mean=False, logarithm=log_of_softmax())
+    cross_entropy(b, x @ weight + bias, y, mean=False, logarithm=logarithm)
 
 
 # -- toy data ----------------------------------------------------------------------------------------------------------
@@ -132,7 +137,7 @@ _POINTS = ((1, 2, 1, 1), (2, 1, 3, 2), (3, 1, 3, 4), (4, 1, 5, 5), (1, 7, 5, 5),
 _CLASSES = (2, 2, 2, 1, 1, 1, 0, 0)
 
 
-def _toy_data(b: Builder, *, mean: bool, bias: tuple[int, ...], given_one_hot: bool) -> None:
+def _toy_data(b: Builder, *, mean: bool, bias: tuple[int, ...], given_one_hot: bool, logarithm: Change = NAIVE) -> None:
     """Eight points of four dimensions in three classes. The labels are one-hot rows, or made so from indices."""
     x = b.input("x", [8, 4], UNCLIPPED, start=_POINTS)
     if given_one_hot:
@@ -140,13 +145,13 @@ def _toy_data(b: Builder, *, mean: bool, bias: tuple[int, ...], given_one_hot: b
     else:
         y = b.one_hot(b.input("y", [8], (0, 2), "label", integer=True, start=_CLASSES), 3)
     logits = x @ b.weight("W", [4, 3], zeros()) + b.weight("b", bias, zeros())
-    cross_entropy(b, logits, y, mean=mean, logarithm=log_of_softmax())
+    cross_entropy(b, logits, y, mean=mean, logarithm=logarithm)
 
 
 def _on_toy_data() -> Iterator[Entry]:
     def entry(program: int, project: str, optimiser: Optimiser, **how: Any) -> Entry:
-        bugs = (softmax_bug(str(program)),)
-        return Entry(str(program), program, project, "pytorch", ON_TOY_DATA, partial(_toy_data, **how), optimiser, bugs)
+        describe, bugs = partial(_toy_data, **how), (softmax_bug(str(program)),)
+        return Entry(str(program), program, project, "pytorch", ON_TOY_DATA, describe, optimiser, bugs, fused(describe))
 
     first = "PyTorchDeepLearningStart.0504_softmax_regression"
     yield entry(32, first, Optimiser("SGD", 0.1), mean=False, bias=(1,), given_one_hot=True)
@@ -159,11 +164,11 @@ def _on_toy_data() -> Iterator[Entry]:
 # -- free logits -------------------------------------------------------------------------------------------------------
 
 
-def _free_logits(b: Builder) -> None:
+def _free_logits(b: Builder, logarithm: Change = NAIVE) -> None:
     """Nothing is trained: the logits themselves are the input, which starts within [0, 1); labels are drawn at random."""
     logits = b.input("z", [3, 5], UNCLIPPED, start=np.linspace(0.0, 1.0, 15, endpoint=False))
     labels = b.one_hot(b.input("y", [3], (0, 4), "label", integer=True), 5)
-    cross_entropy(b, logits, labels, mean=True, logarithm=log_of_softmax())
+    cross_entropy(b, logits, labels, mean=True, logarithm=logarithm)
 
 
 def _on_free_logits() -> Iterator[Entry]:
@@ -175,4 +180,4 @@ def _on_free_logits() -> Iterator[Entry]:
     }
     for program, project in projects.items():
         bugs = (softmax_bug(str(program)),)
-        yield Entry(str(program), program, project, "pytorch", ON_FREE_LOGITS, _free_logits, None, bugs)
+        yield Entry(str(program), program, project, "pytorch", ON_FREE_LOGITS, _free_logits, None, bugs, fused(_free_logits))

@@ -11,6 +11,7 @@ from benchmarks.zoo.builder import Builder, Tensor
 from benchmarks.zoo.entry import Entry, Optimiser, Repair
 from benchmarks.zoo.families.parts import (
     DIGITS,
+    NAIVE,
     PIXELS,
     Change,
     cross_entropy,
@@ -18,7 +19,6 @@ from benchmarks.zoo.families.parts import (
     dropout,
     fused_log_softmax,
     keep_probability,
-    log_of_softmax,
     softmax_bug,
 )
 from benchmarks.zoo.initial import constant, normal, zeros
@@ -31,7 +31,7 @@ _AREA = _SIZE * _SIZE
 
 
 def entries() -> Iterator[Entry]:
-    naive = partial(_describe, mean=False, logarithm=log_of_softmax())
+    naive = partial(_describe, mean=False, logarithm=NAIVE)
     fused = partial(_describe, mean=True, logarithm=fused_log_softmax)
     repair = Repair("the fused cross-entropy of the logits, averaged over the batch", fused)
     optimiser = Optimiser("Adam", 0.001)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from benchmarks.zoo.builder import Builder, Tensor
@@ -19,6 +19,10 @@ _GUARD = 1e-7
 
 _GAIN = "a gain of 0 makes the new scale infinite; a bias over it is 0, and inf / inf is NaN"
 _COLUMN = "the weights of a column may all be 0, and so is the sum of their magnitudes"
+_REPAIR = (
+    "gains are at least 1/16, and 1e-7 is added to sums of magnitudes; upstream adds such an epsilon to gains as well, but one that"
+    " training carries below 0 passes its negative"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +34,22 @@ class _Variant:
     guard_gain: float = 0.0
     guard_sum: float = 0.0
     guard_largest: float = 0.0
+    least_gain: float | None = None
 
 
 def entries() -> Iterator[Entry]:
-    def entry(letter: str, variant: _Variant, bug: Bug, repair: Repair | None = None) -> Entry:
+    def entry(letter: str, variant: _Variant, bug: Bug) -> Entry:
         describe = partial(_describe, variant=variant)
-        return Entry(letter, 28, "SC_DNN", "tensorflow", FAMILY, describe, Optimiser("Adam", 0.1), (bug,), repair)
+        repaired = partial(_describe, variant=replace(variant, guard_sum=_GUARD, least_gain=1 / 16))
+        optimiser = Optimiser("Adam", 0.1)
+        return Entry(letter, 28, "SC_DNN", "tensorflow", FAMILY, describe, optimiser, (bug,), Repair(_REPAIR, repaired))
 
     gain, column = "first/new_scale", "first/quotient"
     guards = {"guard_gain": _GUARD, "guard_sum": _GUARD, "guard_largest": _GUARD}
     yield entry("28a", _Variant(zeros(), True, **guards), Bug("28a", "Div", gain, _GAIN))
     yield entry("28b", _Variant(normal(1.0), True), Bug("28b", "Div", column, _COLUMN))
-    remains = "a gain that training may carry below 0 passes the negative of the epsilon: the divisor can still be 0"
-    fixed_gain = partial(_describe, variant=_Variant(normal(1.0), False, guard_gain=_GUARD))
-    repair = Repair("1e-7 is added to the gain", fixed_gain, remains, "the sums of magnitudes may be 0, too")
-    yield entry("28c", _Variant(normal(1.0), False), Bug("28c", "Div", gain, _GAIN), repair)
-    fixed_sum = partial(_describe, variant=_Variant(normal(1.0), False, guard_sum=_GUARD))
-    repair = Repair("1e-7 is added to the sum of magnitudes", fixed_sum, elsewhere="the gains may be 0, too")
-    yield entry("28d", _Variant(normal(1.0), False), Bug("28d", "Div", column, _COLUMN), repair)
+    yield entry("28c", _Variant(normal(1.0), False), Bug("28c", "Div", gain, _GAIN))
+    yield entry("28d", _Variant(normal(1.0), False), Bug("28d", "Div", column, _COLUMN))
 
 
 def _describe(b: Builder, variant: _Variant) -> None:
@@ -59,6 +61,8 @@ def _describe(b: Builder, variant: _Variant) -> None:
         weight = b.weight(f"w_{name}", [h.shape[1], size], initial)
         bias = b.weight(f"b_{name}", [size], normal(1.0))
         gain = b.weight(f"G_{name}", [size if variant.gain_per_unit else 1], uniform(0.0, 16.0))
+        if variant.least_gain is not None:
+            gain = b.clip(gain, variant.least_gain, None)
         with b.scope(name):
             h, scale = _multiply(b, h, weight, scale, gain, variant)
             h = _add(b, h, bias, scale)

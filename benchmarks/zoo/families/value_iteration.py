@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.zoo.builder import Builder, Tensor
 from benchmarks.zoo.entry import Entry, Optimiser
-from benchmarks.zoo.families.parts import log_of_softmax, softmax_bug
+from benchmarks.zoo.families.parts import NAIVE, Change, fused, softmax_bug
 from benchmarks.zoo.initial import normal
 
 FAMILY = "value iteration network"
@@ -23,12 +23,12 @@ _ROUNDS = 10
 
 
 def entries() -> Iterator[Entry]:
-    optimiser = Optimiser("RMSProp", 0.001, "centred, epsilon 1e-6")
+    optimiser = Optimiser("RMSProp", 0.001, "centred", {"epsilon": 1e-6})
     project = "Tensorflow_Value_Iteration_Networks_V1"
-    yield Entry("15", 15, project, "tensorflow", FAMILY, _describe, optimiser, (softmax_bug("15"),))
+    yield Entry("15", 15, project, "tensorflow", FAMILY, _describe, optimiser, (softmax_bug("15"),), fused(_describe))
 
 
-def _describe(b: Builder) -> None:
+def _describe(b: Builder, logarithm: Change = NAIVE) -> None:
     """Obstacles and rewards of the worlds are two channels; for each, the action at some positions is asked for."""
     start = normal(0.01)
     world = b.input("X", [_WORLDS, _SIZE, _SIZE, 2], {"channels": [[0, 1], [0, 10]], "axis": 3})
@@ -47,8 +47,7 @@ def _describe(b: Builder) -> None:
     chosen = _at_positions(b, q, row, column)
     logits = chosen @ b.weight("w_o", [_CHANNELS, _ACTIONS], start)
     with b.scope("loss"):
-        logarithms = log_of_softmax()(b, logits)
-        b.output("loss", -b.mean(b.pick(logarithms, b.reshape(action, [_WORLDS * _QUERIES, 1]), 1)))
+        b.output("loss", -b.mean(b.pick(logarithm(b, logits), b.reshape(action, [_WORLDS * _QUERIES, 1]), 1)))
 
 
 def _reversed(b: Builder, kernel: Tensor) -> Tensor:
