@@ -22,9 +22,7 @@ def failing_form(entry: Entry, bug: Bug, folder: Path) -> tuple[Any, dict[str, A
     if bug.is_forward:
         return entry.onnx(), {"nodes": [bug.node]}
     if entry.framework == "tensorflow":
-        path = folder / "program.pb"
-        path.write_bytes(entry.tensorflow(training=True).as_graph_def().SerializeToString())
-        return path, {"nodes": [f"gradients/{bug.node}_grad/*"], "phase": "training"}
+        return entry.tensorflow_file(folder, training=True), {"nodes": [f"gradients/{bug.node}_grad/*"], "phase": "training"}
     import torch
 
     example = {name: torch.tensor(array) for name, array in entry.plain_inputs().items()}

@@ -1,7 +1,7 @@
 """RANUM's table of detection: whether a scan flags the known node of every bug, and stays silent on the repaired program.
 
 Every program is scanned as an ONNX model, for the target that computes as its framework does, and the TensorFlow programs as the
-graphs that TensorFlow builds, too. Bugs of derivatives are looked for in the phase of training, and on a target that keeps
+training graphs that TensorFlow builds, too. Bugs of derivatives are looked for in the phase of training, and on a target that keeps
 subnormal numbers as well: where they need subnormals to be flushed, they must be proven absent there.
 """
 
@@ -65,12 +65,14 @@ def _scan(entry: Entry, bug: Bug, **options: Any) -> tuple[Json, float]:
 
 
 def _scan_graph(entry: Entry, bug: Bug) -> tuple[Json, float]:
-    """The scan of the graph that TensorFlow builds."""
+    """The scan of the graph that TensorFlow builds, with its gradients and its optimiser.
+
+    An infinite quotient that a minimum caps is no defect of the values (11c), and one of the gradients.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "program.pb"
-        path.write_bytes(entry.tensorflow(training=not bug.is_forward).as_graph_def().SerializeToString())
+        path = entry.tensorflow_file(Path(folder), training=True)
         started = cpu_seconds()
-        report = tensorproof.check(path, ranges=entry.declarations().domains, confirm=False, phase=_phase(bug))
+        report = tensorproof.check(path, ranges=entry.declarations().domains, confirm=False, phase="training")
         return _said(report, bug), cpu_seconds() - started
 
 
@@ -104,7 +106,7 @@ def section(results: Mapping[str, Json], size: Size) -> Section:
     lines = [
         f"{len(found)} of {len(own)} bugs flagged at their node, {statistics.mean(seconds):.2f} s CPU on average, "
         f"{max(seconds):.2f} s at most",
-        f"as graphs of TensorFlow: {len(in_graphs)} of {len(graphs)}",
+        f"as training graphs of TensorFlow: {len(in_graphs)} of {len(graphs)}",
         f"{len(twins)} repaired programs: {len(flagged)} flagged at the node",
         *(f"with the weights of {box!r}: {sum(box in result['boxes'] for result in own.values())} of {len(own)}" for box in BOXES),
         f"derivatives: {len(absent)} of {len(kept)} are proven absent where subnormals are kept ({', '.join(absent) or 'none'})",
