@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from tensorproof.expose.board import Board
 from tensorproof.expose.child import run_rounds
+from tensorproof.expose.eager.program import TensorflowEagerRun
 from tensorproof.expose.events import Pipe
+from tensorproof.expose.search.board import Board
 from tensorproof.expose.settings import Settings
-from tensorproof.expose.tensorflow_eager import TensorflowEagerRun
 
 #: Seconds that one job may take.
 LONGEST = 240

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tensorproof.expose.events import Failure, Pipe, failure_of
-from tensorproof.expose.function_declaration import FunctionSettings, parse_arguments
-from tensorproof.expose.function_server import search_function
-from tensorproof.expose.recipe import Arrays, read_arrays
+from tensorproof.expose.functions.declaration import FunctionSettings, parse_arguments
+from tensorproof.expose.functions.server import search_function
+from tensorproof.expose.replays.recipe import Arrays, read_arrays
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from tensorproof.expose import static_rank
-from tensorproof.expose.board import Board
 from tensorproof.expose.events import Pipe
+from tensorproof.expose.search import static_rank
+from tensorproof.expose.search.board import Board
+from tensorproof.expose.search.static_rank import Standing
 from tensorproof.expose.settings import Settings
-from tensorproof.expose.static_rank import Standing
 from tensorproof.expose.stopping import Stop
 
 #: Seconds that one program may take.
@@ -39,18 +39,18 @@ def engine(framework: str) -> tuple[Any, Any]:
     if framework == "torch":
         import torch._dynamo
 
-        from tensorproof.expose import torch_static
-        from tensorproof.expose.torch_program import TorchRun
+        from tensorproof.expose.pytorch import static
+        from tensorproof.expose.pytorch.program import TorchRun
 
         assert torch._dynamo is not None
-        return TorchRun, torch_static
+        return TorchRun, static
     import tensorflow as tf
 
-    from tensorproof.expose import tensorflow_static
-    from tensorproof.expose.tensorflow_session import TensorflowSessions
+    from tensorproof.expose.sessions import static
+    from tensorproof.expose.sessions.program import TensorflowSessions
 
     assert tf.__version__
-    return TensorflowSessions, tensorflow_static
+    return TensorflowSessions, static
 
 
 def run(job: dict[str, Any], observer: Any, module: Any) -> dict[str, Any]:

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from tensorproof.expose.board import Board
 from tensorproof.expose.events import Pipe
+from tensorproof.expose.search.board import Board
+from tensorproof.expose.sessions.program import TensorflowSessions
 from tensorproof.expose.settings import Settings
 from tensorproof.expose.stopping import Stop
-from tensorproof.expose.tensorflow_session import TensorflowSessions
 
 #: Seconds that one program may take.
 LONGEST = 120

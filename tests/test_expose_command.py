@@ -22,11 +22,11 @@ from tensorproof.expose.events import Failure
 from tensorproof.expose.host import Host, OutOfTime
 from tensorproof.expose.imports import frameworks_of
 from tensorproof.expose.outcome import Journal, Outcome
-from tensorproof.expose.recipe import Recipe, compact
+from tensorproof.expose.replays.recipe import Recipe, compact
+from tensorproof.expose.replays.shrinking import made_smaller
+from tensorproof.expose.replays.witness import replayed
 from tensorproof.expose.running import INTERRUPTED, Progress, exposed
 from tensorproof.expose.settings import Settings
-from tensorproof.expose.shrinking import made_smaller
-from tensorproof.expose.witness import replayed
 from tensorproof.findings import Finding, Report, Verdict, Witness
 from tensorproof.report import find_format
 from tests import exposed_programs as programs

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 from tensorproof.confirm.witness import npz_bytes
+from tensorproof.expose.eager.witness import script
 from tensorproof.expose.events import Failure, failure_of
-from tensorproof.expose.leading import Leading, Measured
-from tensorproof.expose.moves import Legal
-from tensorproof.expose.recipe import Recipe
+from tensorproof.expose.replays.recipe import Recipe
+from tensorproof.expose.search.leading import Leading, Measured
+from tensorproof.expose.search.moves import Legal
 from tensorproof.expose.settings import Settings
-from tensorproof.expose.tensorflow_eager_witness import script
 from tensorproof.expose.workplace import Workplace
 from tensorproof.formats import Array
 

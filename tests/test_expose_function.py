@@ -16,9 +16,9 @@ import pytest
 import tensorproof
 from tensorproof.errors import AssumptionError, ConfigurationError, SourceError, TensorproofError
 from tensorproof.expose.events import Failure
-from tensorproof.expose.function_argument import Argument, argument_of
-from tensorproof.expose.function_declaration import Declared, FunctionSettings, parse_arguments, parse_value, split_options
-from tensorproof.expose.function_shrinking import MOST_CALLS, simplified
+from tensorproof.expose.functions.argument import Argument, argument_of
+from tensorproof.expose.functions.declaration import Declared, FunctionSettings, parse_arguments, parse_value, split_options
+from tensorproof.expose.functions.shrinking import MOST_CALLS, simplified
 from tensorproof.findings import Finding, Report, Verdict
 from tensorproof.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from tensorproof.report import find_format
@@ -339,7 +339,7 @@ def test_a_module_that_cannot_be_imported(tmp_path: Path) -> None:
 def test_arguments_satisfy_the_constraints_of_distributions(name: str) -> None:
     import torch
 
-    from tensorproof.expose.torch_constraints import constrained
+    from tensorproof.expose.functions.constraints import constrained
 
     generator = np.random.default_rng(0)
     for parameter, constraint in getattr(torch.distributions, name).arg_constraints.items():

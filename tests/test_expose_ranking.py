@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from benchmarks.exposed.catalogue import PROGRAMS, Defect, Framework, Program
 
-from tensorproof.expose.board import Board, Suspect
 from tensorproof.expose.events import Failure, Pipe
 from tensorproof.expose.findings import to_finding, to_report
-from tensorproof.expose.moves import Legal
 from tensorproof.expose.outcome import Journal, Outcome
-from tensorproof.expose.recipe import Recipe
+from tensorproof.expose.replays.recipe import Recipe
+from tensorproof.expose.replays.witness import Kept
 from tensorproof.expose.running import exposed
+from tensorproof.expose.search.board import Board, Suspect
+from tensorproof.expose.search.moves import Legal
+from tensorproof.expose.search.static_rank import Ledger, Standing, outward
+from tensorproof.expose.search.vulnerable import weaknesses
 from tensorproof.expose.settings import Settings
-from tensorproof.expose.static_rank import Ledger, Standing, outward
-from tensorproof.expose.vulnerable import weaknesses
-from tensorproof.expose.witness import Kept
 from tensorproof.expose.workplace import in_place
 
 pytestmark = pytest.mark.area("expose ranking")

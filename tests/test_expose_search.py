@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tensorproof.errors import ConfigurationError
-from tensorproof.expose.feeding import Feeding
-from tensorproof.expose.moves import BLANKS, Batch, Legal, blank
-from tensorproof.expose.phases import Phase
 from tensorproof.expose.running import exposed
+from tensorproof.expose.search.feeding import Feeding
+from tensorproof.expose.search.moves import BLANKS, Batch, Legal, blank
+from tensorproof.expose.search.phases import Phase
 from tensorproof.expose.settings import Settings
 from tensorproof.findings import Finding, Report, Verdict
 from tests.exposed_programs import RIVALS, failing_line, written

@@ -546,8 +546,8 @@ def test_squares_that_an_optimiser_keeps_overflow_before_weights_do(run: Runner)
 
 OBJECTIVES = """
 import json
-from tensorproof.expose.tensorflow_place import position, terms
-from tensorproof.expose.vulnerable import weaknesses
+from tensorproof.expose.sessions.place import position, terms
+from tensorproof.expose.search.vulnerable import weaknesses
 
 class Stand:
     def __init__(self, kind, inputs):
@@ -573,7 +573,7 @@ def test_objectives_are_those_of_torch(run: Runner) -> None:
     """Every rule that is sought in TensorFlow gives the same numbers and slopes in its graphs as on tensors of torch."""
     torch = pytest.importorskip("torch")
     from tensorproof.confirm.place import Place
-    from tensorproof.expose.vulnerable import weaknesses
+    from tensorproof.expose.search.vulnerable import weaknesses
 
     found = json.loads(run(OBJECTIVES, observed=False).printed)
     count = 0

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from benchmarks.exposed.catalogue import FOLDER, GRIST_BUGS, PROGRAMS, Framework, Program, marked_lines, plain_name, program_of
 
-from tensorproof.expose.vulnerable import weaknesses
+from tensorproof.expose.search.vulnerable import weaknesses
 
 pytestmark = pytest.mark.area("exposed programs")
 

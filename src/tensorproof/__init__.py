@@ -362,7 +362,7 @@ def expose_function(
     when a script that needs nothing of tensorproof failed with the same arguments in a fresh process; such scripts are saved in the
     folder `witnesses`, if one is given.
     """
-    from tensorproof.expose.function_running import exposed_function
+    from tensorproof.expose.functions.running import exposed_function
 
     return exposed_function(
         function,

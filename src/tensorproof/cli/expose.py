@@ -15,8 +15,8 @@ from tensorproof.cli.output import complain, policy, put_out
 from tensorproof.cli.progress import DELAY_SECONDS, INTERVAL_SECONDS
 from tensorproof.configuration import Configuration, find_configuration
 from tensorproof.errors import AssumptionError, ConfigurationError
-from tensorproof.expose.function_declaration import parse_value, split_options
-from tensorproof.expose.function_running import EVALUATIONS, exposed_function
+from tensorproof.expose.functions.declaration import parse_value, split_options
+from tensorproof.expose.functions.running import EVALUATIONS, exposed_function
 from tensorproof.expose.running import INTERRUPTED, Progress, exposed
 from tensorproof.expose.settings import Method
 from tensorproof.findings import Report

@@ -1,4 +1,15 @@
-"""`tensorproof expose`: a program is run as its author wrote it, and its data are moved until an operator fails."""
+"""`tensorproof expose`: a program is run as its author wrote it, and its data are moved until an operator fails.
+
+`running.py` asks for runs, and makes a report of them (`outcome.py`, `findings.py`). A run is a fork (`child.py`) of a process that
+has the frameworks loaded (`server.py`, from outside `host.py`); it is told `Settings`, and tells `events.py`.
+
+    search     how values are moved, whatever the framework
+    pytorch    PyTorch programs under observation
+    sessions   programs of TensorFlow sessions
+    eager      eager programs of TensorFlow and Keras
+    replays    the values that show a failure, made few, and the script that replays it
+    functions  one function in place of a program
+"""
 
 from __future__ import annotations
 

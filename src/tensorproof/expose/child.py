@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from tensorproof.confirm.witness import npz_bytes
-from tensorproof.expose.board import Board
 from tensorproof.expose.events import Pipe
 from tensorproof.expose.imports import frameworks_of
-from tensorproof.expose.recipe import read_arrays
+from tensorproof.expose.raised import described
+from tensorproof.expose.replays.recipe import read_arrays
+from tensorproof.expose.search.board import Board
 from tensorproof.expose.settings import Settings
 from tensorproof.expose.stopping import Stop
 from tensorproof.files import write_bytes
@@ -131,7 +132,7 @@ def _outcome(settings: Settings, script: Path, runs: list[Any]) -> tuple[str, st
                 for run in runs:
                     if hasattr(run, "raised"):
                         run.raised(error)
-                return "failed", _described(error, script)
+                return "failed", described(error, script)
         for run in runs:
             run.finish()
     except Stop as stop:
@@ -146,33 +147,23 @@ def observers(script: Path) -> list[Any]:
     names = frameworks_of(script)
     found: list[Any] = []
     if "torch" in names:
-        from tensorproof.expose.torch_program import TorchRun
-        from tensorproof.expose.vulnerable import weaknesses
+        from tensorproof.expose.pytorch.program import TorchRun
+        from tensorproof.expose.search.vulnerable import weaknesses
 
         # The first optimiser of a program asks for it.
         import_module("torch._dynamo")
         weaknesses("aten")
         found.append(TorchRun)
     if "tensorflow" in names:
-        from tensorproof.expose.tensorflow_eager import TensorflowEagerRun
-        from tensorproof.expose.tensorflow_session import TensorflowSessions
-        from tensorproof.expose.vulnerable import weaknesses
+        from tensorproof.expose.eager.program import TensorflowEagerRun
+        from tensorproof.expose.search.vulnerable import weaknesses
+        from tensorproof.expose.sessions.program import TensorflowSessions
 
         # Keras comes with it. Nothing of either is computed before the fork: their threads would be missing after it.
         import_module("tensorflow").keras.__version__  # noqa: B018
         weaknesses("tensorflow")
         found += [TensorflowSessions, TensorflowEagerRun]
     return found
-
-
-def _described(error: BaseException, script: Path) -> str:
-    """An exception of the program in one line, with the program's own line."""
-    if isinstance(error, SystemExit):
-        return f"the program ended with exit code {error.code if isinstance(error.code, int) else 1}"
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).name == script.name]
-    where = f" at {script.name}:{frames[-1].lineno}" if frames else ""
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}{where}: {text[0] if text else 'no message'}"
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tensorproof.expose.board import Suspect
+from tensorproof.expose.search.board import Suspect
 from tensorproof.findings import Phase, Reaches
 
 
@@ -31,8 +31,8 @@ class Failure:
     `suspect` is the name of the suspect that it is; empty where none was sought there. `operand` is the operand that decides, with
     the numbers that it held. `iteration` counts steps of training from 0. `arrays` is the file with the values that the program
     got: external values of the failing iteration and the weights at its start, by the names that `values` explains. `moved` are
-    those that are not as the program made them. `reaches` says where the harm was seen. `replay` is the kind of script that replays
-    it; empty where the framework has one kind alone.
+    those that are not as the program made them. `reaches` says where the harm was seen. `replay` is the package whose script
+    replays it; empty where nothing does.
     """
 
     suspect: str

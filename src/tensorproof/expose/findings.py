@@ -10,8 +10,8 @@ from typing import Any
 
 from tensorproof.expose.events import Failure
 from tensorproof.expose.outcome import Journal, Seen
+from tensorproof.expose.replays.witness import Kept
 from tensorproof.expose.settings import Settings
-from tensorproof.expose.witness import Kept
 from tensorproof.expose.workplace import Workplace
 from tensorproof.findings import Coverage, Finding, Location, Reaches, Report, Unanalysed, Verdict
 from tensorproof.formats import BY_NAME

@@ -26,10 +26,10 @@ from tensorproof.expose.findings import numbered, to_finding, to_report
 from tensorproof.expose.host import Died, Host, OutOfTime
 from tensorproof.expose.imports import OBSERVED, frameworks_of
 from tensorproof.expose.outcome import Journal, Outcome, Seen
-from tensorproof.expose.recipe import Recipe, read_arrays
+from tensorproof.expose.replays.recipe import Recipe, read_arrays
+from tensorproof.expose.replays.shrinking import made_smaller
+from tensorproof.expose.replays.witness import FAILED, Attempts, Kept, has_replay, replayed, write
 from tensorproof.expose.settings import Method, Settings
-from tensorproof.expose.shrinking import made_smaller
-from tensorproof.expose.witness import FAILED, Attempts, Kept, has_replay, replayed, write
 from tensorproof.expose.workplace import Workplace, in_place, sandboxed
 from tensorproof.findings import Finding, Report
 from tensorproof.report.plain_text import count
@@ -290,7 +290,10 @@ class _Exposure:
             return False
         if not self.journal.suspects and not outcome.iterations:
             if outcome.operators == 0:
-                self.errors.append(f"{self.settings.script}: the program ran, and no operator of a framework was observed in it")
+                self.errors.append(
+                    f"{self.settings.script}: the program ran, and no operator of a framework was observed in it;"
+                    " what processes compute that it starts is not seen"
+                )
             else:
                 self.remarks.append("no operator that can fail was observed, and no step of training")
             return False

@@ -172,9 +172,7 @@ def find_precondition(
         return Open("a finding is about no node that has a result", 0)
     combinations, _ = resolve(prepared.graph, prepared.declared)
     assumptions = combinations[0]
-    analysis = analyse(
-        prepared.graph, assumptions, prepared.target, effort=0, phase=prepared.phase, trainable=prepared.trainable
-    )
+    analysis = analyse(prepared.graph, assumptions, prepared.target, effort=0, phase=prepared.phase, trainable=prepared.trainable)
     outer = {tensor.name for tensor in prepared.proto.graph.initializer}
     sites = sites_of(prepared.graph, assumptions, analysis, nodes, at)
     # Nodes are put into the outermost graph, which does not see the weights of bodies.
