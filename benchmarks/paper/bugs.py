@@ -12,15 +12,19 @@ from benchmarks.zoo import Bug, Entry, programs
 QUICK = frozenset({"2a", "3", "4-exp", "5", "9b", "11a", "13", "26", "28c", "35b", "38", "51"})
 
 
+#: Fewer of them, where each takes seconds.
+FEW = frozenset({"3", "5", "26", "38", "51"})
+
+
+def few_bugs(size: Size) -> dict[str, tuple[Entry, Bug]]:
+    """All bugs by letter, or the few."""
+    return {letter: case for letter, case in all_bugs(size).items() if size == "full" or letter in FEW}
+
+
 def all_bugs(size: Size) -> dict[str, tuple[Entry, Bug]]:
     """The bugs by letter, with their programs."""
     found = {bug.letter: (entry, bug) for entry in programs() for bug in entry.bugs}
     return found if size == "full" else {letter: case for letter, case in found.items() if letter in QUICK}
-
-
-def bugs(size: Size) -> dict[str, tuple[Entry, Bug]]:
-    """The bugs of the forward pass."""
-    return {letter: (entry, bug) for letter, (entry, bug) in all_bugs(size).items() if bug.is_forward}
 
 
 def seeds(size: Size) -> Sequence[int]:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from benchmarks.fixes import METHODS, PLACES, POINTS, RANUM, RANUM_SECONDS, run, widths_against_ranum
-from benchmarks.paper.bugs import all_bugs, is_of_grist, numbers
+from benchmarks.paper.bugs import few_bugs, is_of_grist, numbers
 from benchmarks.paper.table import Json, Section, Size
 from tensorproof.execute.runtime import Runtime
 from tensorproof.repair.preconditions import Precondition
@@ -22,11 +22,11 @@ _WORDS = {"full": "ours", "elementwise": "each element (RANUM-E)", "gradient": "
 
 
 def cases(size: Size) -> Sequence[str]:
-    return tuple(all_bugs(size))
+    return tuple(few_bugs(size))
 
 
 def measured(case: str, size: Size) -> Json:
-    entry, bug = all_bugs(size)[case]
+    entry, bug = few_bugs(size)[case]
     points = POINTS if size == "full" else POINTS // 10
     found: Json = {"operator": bug.operator, "weights": bool(entry.weights)}
     with Runtime() as runtime:

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from benchmarks.paper.bugs import all_bugs, is_of_grist
+from benchmarks.paper.bugs import few_bugs, is_of_grist
 from benchmarks.paper.table import Json, Section, Size
 from benchmarks.repairs import KINDS, LARGE, repaired, size_of
 from tensorproof.repair.verify import RUNS
 
 
 def cases(size: Size) -> Sequence[str]:
-    return tuple(all_bugs(size))
+    return tuple(few_bugs(size))
 
 
 def measured(case: str, size: Size) -> Json:
-    entry, bug = all_bugs(size)[case]
+    entry, bug = few_bugs(size)[case]
     runs = RUNS // (10 if size_of(entry) > LARGE or size == "quick" else 1)
     found: Json = {"operator": bug.operator, "points": runs}
     for kind in KINDS:
