@@ -1,4 +1,4 @@
-"""What each abstraction is worth (the study of DEBAR, ICSE 2020): tensors as one cell, by need or expanded, times values as
+"""What each abstraction is worth (the study of DEBAR, FSE 2020): tensors as one cell, by need or expanded, times values as
 intervals or affine forms, with and without what the structure of graphs proves. One pass each, nothing is refined.
 
 Subjects are the safe forms of the tests, each with a near miss that is a real defect, and the networks that PyTorch exports

@@ -8,6 +8,18 @@ from tests.safe_case import EPS, HALF, LAST, ONE, XZ, ZERO, Case, X
 
 POSITIVE = {"x": (1e-30, 1e30)}
 PAIR = {"x": (1e-30, 1e30), "z": (1e-30, 1e30)}
+#: v - g v with the gain g = v / (v + z), where v is itself a sum whose first term is a product.
+LEFT_OVER = """
+    q = Mul(x, x)
+    w = Mul(q, one)
+    v = Add(w, eps)
+    t = Add(v, z)
+    g = Div(v, t)
+    p = Mul(g, v)
+    d = Sub(v, p)
+    y = Sqrt(d)
+"""
+LEFT_OVER += ONE + EPS
 
 RATIOS: dict[str, Case] = {
     "p over its sum": Case(
@@ -124,6 +136,30 @@ RATIOS: dict[str, Case] = {
         "r = Relu(x)\n d = Sub(r, x)\n y = Sqrt(d)",
         "r = Relu(x)\n d = Sub(x, r)\n y = Sqrt(d)",
         "NUM102",
+        idiom="ordered-difference",
+    ),
+    "variance that a measurement leaves of a sum": Case(
+        XZ,
+        LEFT_OVER,
+        LEFT_OVER.replace("Div(v, t)", "Div(t, v)"),
+        "NUM102",
+        ranges={"x": (-1.0, 1.0), "z": (0.0, 100.0)},
+        idiom="ordered-difference",
+    ),
+    "root of a cross-entropy of logits, by a choice": Case(
+        XZ,
+        "g = GreaterOrEqual(x, zero)\n r = Where(g, x, zero)\n p = Mul(x, z)\n d = Sub(r, p)\n y = Sqrt(d)\n" + ZERO,
+        "g = LessOrEqual(x, zero)\n r = Where(g, x, zero)\n p = Mul(x, z)\n d = Sub(r, p)\n y = Sqrt(d)\n" + ZERO,
+        "NUM102",
+        ranges={"x": (-1e4, 1e4), "z": (0.0, 1.0)},
+        idiom="ordered-difference",
+    ),
+    "the smaller of two, by a choice": Case(
+        XZ,
+        "g = Less(z, x)\n r = Where(g, z, x)\n d = Sub(r, x)\n y = Exp(d)",
+        "g = Less(x, z)\n r = Where(g, z, x)\n d = Sub(r, x)\n y = Exp(d)",
+        "NUM201",
+        ranges={"x": (-1e4, 1e4), "z": (-1e4, 1e4)},
         idiom="ordered-difference",
     ),
     "exp(h - |h|)": Case(

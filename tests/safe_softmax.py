@@ -152,6 +152,14 @@ SOFTMAX_FORMS: dict[str, Case] = {
         "NUM201",
         idiom="sum-of-shifted-exponentials",
     ),
+    "softmax by hand of negatives": Case(
+        X,
+        SOFTMAX.replace("(x,", "(n,").replace("m =", "n = Neg(x)\n    m =", 1),
+        SOFTMAX.replace("Sub(x,", "Sub(n,").replace("m =", "n = Neg(x)\n    m =", 1),
+        "NUM201",
+        idiom="sum-of-shifted-exponentials",
+        constants=LAST,
+    ),
     "softmax by hand of equal nodes": Case(
         XZ,
         """
@@ -184,6 +192,14 @@ SOFTMAX_FORMS: dict[str, Case] = {
         "NUM201",
         idiom="sum-of-shifted-exponentials",
         constants=LAST,
+    ),
+    "logarithm of two exponentials by hand": Case(
+        XZ,
+        "m = Max(x, z)\n a = Sub(x, m)\n b = Sub(z, m)\n p = Exp(a)\n q = Exp(b)\n s = Add(p, q)\n l = Log(s)\n y = Add(m, l)",
+        "m = Max(x, z)\n a = Sub(x, m)\n p = Exp(a)\n s = Add(p, p)\n l = Log(s)\n y = Add(m, l)",
+        "NUM101",
+        ranges=WIDE | {"z": (-1e4, 1e4)},
+        idiom="exponentials-below-their-maximum",
     ),
     "log-softmax through log-sum-exp by hand": Case(
         X,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 #: DEBAR; RANUM's detection, tables I, II and III, and its study of repairs; GRIST; AUDEE; Pythia; and what none of them has.
 TABLES = (
+    "debar",
     "detection",
     "unit_tests",
     "preconditions",

@@ -10,7 +10,7 @@ from tensorproof.graph import Node
 from tensorproof.idioms.claims import Claim, Fact, idiom
 from tensorproof.idioms.order import Condition, Proof, behind_guards, reads_of
 from tensorproof.idioms.structure import Structure
-from tensorproof.idioms.terms import Term, axes_of, meets_its_row, stripped, total
+from tensorproof.idioms.terms import Term, axes_of, maximum_of, meets_its_row, stripped, total
 from tensorproof.operators.table import Bound, Call
 from tensorproof.ranges.range import Range
 from tensorproof.rules.log_of_nonpositive import LOG_OF_NONPOSITIVE
@@ -74,15 +74,60 @@ def sum_of_shifted_exponentials(graph: Structure, node: Node) -> Claim | None:
     return Claim("sum-of-shifted-exponentials", reads, bound)
 
 
+@idiom("Add")
+def exponentials_below_their_maximum(graph: Structure, node: Node) -> Claim | None:
+    """exp(x - max(x, y)) + exp(y - max(x, y)) >= 1, element by element: the sum of the logarithm of a sum of two.
+
+    The maximum is one of the two, exactly, so that one difference is 0, and exp(0) = 1; the other term is not negative, and
+    rounding is monotone. As for `sum_of_shifted_exponentials`, 16-bit chains in float32 may read a number in two ways.
+    """
+    first, second = _below(graph, node.inputs[0]), _below(graph, node.inputs[1])
+    if first is None or second is None:
+        return None
+    (one, maximum), (other, same) = first, second
+    largest = maximum_of(graph, maximum)
+    if not largest or not graph.same(maximum.value, same.value):
+        return None
+    if not all(any(_is_term(graph, term, x) for x in (one, other)) for term in largest):
+        return None
+    reads = one.value, other.value
+
+    def bound(call: Call, *operands: Range) -> Bound | None:
+        if not all(x.format.is_float for x in operands):
+            return None
+        return min(exponential_of_zero(call, x) for x in operands), np.inf
+
+    return Claim("exponentials-below-their-maximum", reads, bound)
+
+
+def _below(graph: Structure, value: int) -> tuple[Term, Term] | None:
+    """x and the maximum in exp(x - maximum)."""
+    exponential = graph.producer(_uncast(graph, value), "Exp")
+    terms = None if exponential is None else total(graph, exponential.inputs[0])
+    for one, other in () if terms is None else (terms, terms[::-1]):
+        maximum = stripped(graph, -other)
+        if maximum.sign > 0 and graph.producer(maximum.value, "Max") is not None:
+            return stripped(graph, one), maximum
+    return None
+
+
+def _is_term(graph: Structure, term: Term, x: Term) -> bool:
+    found = stripped(graph, term)
+    return found.sign == x.sign and graph.same(found.value, x.value)
+
+
 def shifted_by_maximum(graph: Structure, value: int) -> tuple[int, int, int, tuple[int, ...], tuple[Condition, ...]] | None:
-    """What is in exp(x - max(x)): x, its maximum as it meets x, what was reduced, the axes (empty: all), what must hold."""
+    """What is in exp(x - max(x)): x, its maximum as it meets x, what was reduced, the axes (empty: all), what must hold.
+
+    Of exp(-y - max(-y)) it is y that is given: it has the shape and the magnitude of what is reduced.
+    """
     exponential = graph.producer(_uncast(graph, value), "Exp")
     terms = None if exponential is None else total(graph, _uncast(graph, exponential.inputs[0]))
     if terms is None:
         return None
     for one, other in (terms, terms[::-1]):
         x, maximum = stripped(graph, one), stripped(graph, other)
-        if x.sign < 0 or maximum.sign > 0:
+        if maximum.sign > 0:
             continue
         origin, unguarded = behind_guards(graph, maximum.value)
         node = graph.producer(origin, "ReduceMax")
@@ -90,7 +135,7 @@ def shifted_by_maximum(graph: Structure, value: int) -> tuple[int, int, int, tup
             continue
         inner, axes = node.inputs[0], axes_of(graph, node)
         candidates = stripped(graph, Term(inner)), Term(graph.origin(inner))
-        if axes is not None and any(c.sign > 0 and graph.same(c.value, x.value) for c in candidates):
+        if axes is not None and any(c.sign == x.sign and graph.same(c.value, x.value) for c in candidates):
             return x.value, maximum.value, inner, axes, unguarded
     return None
 

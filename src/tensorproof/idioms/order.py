@@ -29,8 +29,9 @@ from tensorproof.ranges.range import Range
 _DEEPEST = 7
 _MOST = 4
 _REDUCTIONS = ("ReduceMax", "ReduceMin", "ReduceSum", "ReduceL1", "ReduceLogSumExp")
-_MAXIMA = frozenset({"Max", "Min", "Relu", "Abs", "Clip"})
+_MAXIMA = frozenset({"Max", "Min", "Relu", "Abs", "Clip", "Where"})
 _SUMS = frozenset({"Add", "Sub", "Sum"})
+_IN_ONE_STEP = frozenset({*_SUMS, "Mul"})
 #: Reductions, and what may stand between them and the elements that they meet.
 _OVER_ELEMENTS = frozenset({*_REDUCTIONS, *RESHAPING, "Max", "Where", "Add"})
 
@@ -141,6 +142,8 @@ class _Order:
         if below in _OVER_ELEMENTS:
             # min(x) <= x is -x <= -min(x), the maximum of the negatives.
             yield from self._under_reduction(-b, -a, depth)
+        if below in _IN_ONE_STEP or above in _IN_ONE_STEP:
+            yield from self._in_one_step(a, b)
         if below in _MAXIMA or above in _MAXIMA:
             yield from self._under_maximum(a, b, depth)
         if above == "Sqrt":
@@ -164,6 +167,28 @@ class _Order:
                 continue
             for other in later:
                 yield Proof((*one.conditions, *other.conditions, *conditions), 0.0, one.steps + other.steps + 1, False)
+
+    def _in_one_step(self, a: Term, b: Term) -> Iterator[Proof]:
+        """b = a + d with d >= 0, a = b + d with d <= 0, and a = c d with 0 <= d <= 1, where b >= 0 is c or a maximum of c.
+
+        `_under_sum` and `_under_product` say the same, but may have found as many proofs as are kept before they come to these.
+        """
+        for whole, part, sign in ((b, a, 1), (a, b, -1)):
+            terms = signed_total(self.graph, whole)
+            for one, other in () if terms is None else (terms, terms[::-1]):
+                if self._is_same(one, part):
+                    yield Proof().given(is_above(other if sign > 0 else -other, 0.0))
+        product = self.graph.producer(a.value, "Mul")
+        if product is None:
+            return
+        largest = b, *maximum_of(self.graph, b)
+        for one, other in (product.inputs, product.inputs[::-1]):
+            if any(self._is_same(Term(one, a.sign), term) for term in largest):
+                yield Proof().given(_is_share(other), is_above(b, 0.0))
+
+    def _is_same(self, a: Term, b: Term) -> bool:
+        a, b = stripped(self.graph, a), stripped(self.graph, b)
+        return a.sign == b.sign and self.graph.same(a.value, b.value)
 
     def _under_maximum(self, a: Term, b: Term, depth: int) -> Iterator[Proof]:
         """A maximum is not smaller than any operand, and not larger than what none of them exceeds; a minimum likewise."""
@@ -202,9 +227,8 @@ class _Order:
             for c, d in (above.inputs, above.inputs[::-1]):
                 yield from self._both(self.at_most(Term(p), Term(c), depth - 1), self.at_most(Term(q), Term(d), depth - 1), *signs)
         for one, other in ((p, q), (q, p)):
-            within = Condition((other,), lambda x: _low(x) >= 0.0 and _high(x) <= 1.0)
             for proof in self.at_most(Term(one, a.sign), b, depth - 1):
-                yield proof.given(within, is_above(b, 0.0))
+                yield proof.given(_is_share(other), is_above(b, 0.0))
 
     def _under_reduction(self, a: Term, b: Term, depth: int) -> Iterator[Proof]:
         """A maximum or a sum of absolute values over axes, met by its own elements; sums of the same shape term by term.
@@ -277,6 +301,10 @@ class _Order:
         for proof in self.at_most(Term(one.inputs[0], a.sign), Term(other.inputs[0], b.sign), depth - 1):
             if same or not proof.ulps:
                 yield Proof((*proof.conditions, alike), proof.ulps, proof.steps + 1, False)
+
+
+def _is_share(value: int) -> Condition:
+    return Condition((value,), lambda x: _low(x) >= 0.0 and _high(x) <= 1.0)
 
 
 def _interval(a: Term, b: Term) -> Condition:

@@ -56,9 +56,11 @@ def stripped(graph: Structure, term: Term) -> Term:
 
 def maximum_of(graph: Structure, term: Term) -> list[Term]:
     """The terms whose maximum a term is, exactly; none if it is no maximum."""
-    node = graph.producer(term.value, "Max", "Min", "Relu", "Abs", "Clip")
+    node = graph.producer(term.value, "Max", "Min", "Relu", "Abs", "Clip", "Where")
     if node is None:
         return []
+    if node.op == "Where":
+        return [Term(x, term.sign) for x in node.inputs[1:]] if _picks_larger(graph, node) is (term.sign > 0) else []
     if node.op == "Abs":
         return [Term(node.inputs[0]), Term(node.inputs[0], -1)] if term.sign > 0 else []
     if node.op == "Relu":
@@ -70,6 +72,19 @@ def maximum_of(graph: Structure, term: Term) -> list[Term]:
         end, missing = (low, high) if term.sign > 0 else (high, low)
         return [Term(node.inputs[0], term.sign), Term(end, term.sign)] if missing is None and end is not None else []
     return [Term(x, term.sign) for x in node.inputs] if (node.op == "Max") == (term.sign > 0) else []
+
+
+def _picks_larger(graph: Structure, node: Node) -> bool | None:
+    """Whether Where picks the larger of two values that its condition compares, or the smaller; None if it does neither."""
+    condition, one, other = node.inputs
+    comparison = graph.producer(condition, "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+    if comparison is None:
+        return None
+    left, right = comparison.inputs
+    is_greater = comparison.op.startswith("Greater")
+    if graph.same(one, left) and graph.same(other, right):
+        return is_greater
+    return not is_greater if graph.same(one, right) and graph.same(other, left) else None
 
 
 def clipped(graph: Structure, term: Term) -> list[Term]:
