@@ -11,6 +11,7 @@ import pytest
 from onnx import numpy_helper
 
 from tensorproof import Verdict, check
+from tensorproof.errors import ConfigurationError
 from tests.commands import saved, tensorproof
 from tests.models import found, model, static
 
@@ -217,3 +218,9 @@ def test_a_target_that_flushes_subnormal_numbers_fails_earlier() -> None:
     for proto, low in ((logarithm, 1e-40), (product, 1e-20)):
         assert not static(proto, ranges={"x": (low, 1)}, target="ieee").findings
         assert found(static(proto, ranges={"x": (low, 1)}, target="tensorflow-cpu")) == {("NUM101", "y")}
+
+
+@pytest.mark.parametrize("thing", [3, b"model", ["model.onnx"], object()])
+def test_what_is_no_model_is_refused_in_one_line(thing: object) -> None:
+    with pytest.raises(ConfigurationError, match=f"{type(thing).__name__}: is no model; give a file"):
+        check(thing)  # type: ignore[arg-type]

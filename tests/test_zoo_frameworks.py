@@ -277,3 +277,14 @@ def test_kernels_and_biases_of_the_same_shape_are_told_apart() -> None:
     places = arrangement(ENTRIES["15"].recording())
     assert places.shape("w1", (1, 150, 1, 1)) == (1, 1, 150, 1)
     assert places.shape("bias", (1, 150, 1, 1)) == (1, 1, 1, 150)
+
+
+def test_a_live_graph_is_checked_as_its_file_is(tmp_path: Path) -> None:
+    entry = ENTRIES["3"]
+    ranges = dict(entry.declarations().domains)
+    saved, live = (
+        tensorproof.check(model, ranges=ranges, confirm=False) for model in (entry.tensorflow_file(tmp_path), entry.tensorflow())
+    )
+    (finding,) = live.findings
+    assert [(f.rule, f.node, f.low, f.high) for f in saved.findings] == [(finding.rule, finding.node, finding.low, finding.high)]
+    assert finding.location is not None and finding.location.file is not None, "a live graph knows its lines"

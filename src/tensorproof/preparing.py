@@ -152,6 +152,8 @@ class Prepared:
             raise ConfigurationError("inputs, example inputs and state belong to PyTorch programs; an ONNX file has its own")
         path = str(model) if isinstance(model, str | Path) else None
         proto: Any = read_onnx(model) if isinstance(model, str | Path) else model
+        if not hasattr(proto, "opset_import"):
+            raise ConfigurationError(f"{type(model).__name__}: is no model; give a file, an ONNX model, a live model or a function")
         graph, proto = _from_onnx(proto, path, precision)
         return cls(
             graph,

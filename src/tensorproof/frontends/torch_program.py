@@ -27,6 +27,7 @@ from tensorproof.frontends.user_program import (
     UserProgram,
     called,
     find_program,
+    owner_of,
     speaking_aside,
     split_name,
 )
@@ -69,11 +70,11 @@ class TorchProgram:
 
 
 def is_program(model: object) -> bool:
-    """Whether what the user named is a program of Python or an exported program, not another model file."""
+    """Whether what the user named is a program of Python, a live model or an exported program, not another model file."""
     if isinstance(model, str | Path):
         text = str(model)
         return text.endswith(".pt2") or split_name(text) is not None
-    return callable(model)
+    return callable(model) or owner_of(type(model)) is not None
 
 
 def read_program(model: object, options: ProgramOptions) -> TorchProgram:
