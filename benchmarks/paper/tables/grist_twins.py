@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from benchmarks.exposed.catalogue import PROGRAMS
-from benchmarks.exposure import ITERATIONS, RUNS
+from benchmarks.exposure import ITERATIONS, RUNS, warm_host
 from benchmarks.paper.table import Json, Section, Size
 from tensorproof.expose.running import exposed
 
@@ -21,7 +21,7 @@ def measured(case: str, size: Size) -> Json:
     program = _BY_TWIN[case]
     assert program.twin is not None
     budget = {"runs": RUNS, "iterations": ITERATIONS} if size == "full" else {"runs": 1, "iterations": 60}
-    report = exposed(program.twin, ranges=program.ranges, **budget)
+    report = exposed(program.twin, ranges=program.ranges, budget=None, host=warm_host(program.framework), **budget)
     suspects = report.assumptions["suspects"]
     return {
         "findings": [f"{finding.rule.code} {finding.message}" for finding in report.findings],

@@ -72,8 +72,12 @@ def exposed(
     witnesses: str | Path | None = None,
     log: str | Path | None = None,
     progress: Callable[[Progress], None] | None = None,
+    host: Host | None = None,
 ) -> Report:
-    """Run a program under observation, and drive its operators into their failures: see `tensorproof.expose`."""
+    """Run a program under observation, and drive its operators into their failures: see `tensorproof.expose`.
+
+    `host` is a process of an earlier call, with the framework loaded; replays are in fresh processes all the same.
+    """
     path = Path(script)
     frameworks = _checked(path)
     settings = Settings(
@@ -92,11 +96,19 @@ def exposed(
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tensorproof-"))).resolve()
         workplace = sandboxed(path, scratch) if sandbox else in_place(path)
         told = _log(log, stack)
-        host = stack.enter_context(Host(workplace.folder, told))
+        running_in = stack.enter_context(Host(workplace.folder, told)) if host is None else host
         folder = None if witnesses is None else Path(witnesses)
         deadline = None if budget is None else time.monotonic() + budget
         exposure = _Exposure(
-            replace(settings, script=str(workplace.script)), workplace, host, scratch, folder, runs, stop_after, deadline, progress
+            replace(settings, script=str(workplace.script)),
+            workplace,
+            running_in,
+            scratch,
+            folder,
+            runs,
+            stop_after,
+            deadline,
+            progress,
         )
         exposure.run()
     return to_report(
