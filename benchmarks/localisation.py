@@ -16,6 +16,7 @@ from tests.planted_faults.every_fault import NAMES, fault
 from tests.planted_faults.networks import Case, deep, healthy
 
 from tensorproof.compare.fuzzing.change_rate import (
+    Run,
     Thresholds,
     before_layer,
     change_rates,
@@ -24,7 +25,6 @@ from tensorproof.compare.fuzzing.change_rate import (
     localise_fix,
     suspects,
 )
-from tensorproof.compare.spec import TestSpec
 from tensorproof.compare.workers.backend_id import BackendId
 from tensorproof.compare.workers.fleet import Fleet
 
@@ -52,8 +52,9 @@ def main() -> None:
     seen: list[tuple[Case, dict[str, float]]] = []
     without = 0
     with Fleet() as fleet:
+        left, right = sides(fleet)
         for case in cases(count):
-            distances = layer_distances(case.test, lambda *a: _run(fleet, LEFT, *a), lambda *a: _run(fleet, RIGHT, *a))
+            distances = layer_distances(case.test, left, right)
             if not distances:
                 without += 1
                 continue
@@ -71,7 +72,7 @@ def main() -> None:
         _print_accuracy("CRADLE, highest rate", seen, lambda case, distances: cradle_ranking(case.test.network, distances)[:1])
         named = faults = wrong = 0
         for case, _ in [entry for entry in seen if len(entry[0].faulty) == 2][::FIXED]:
-            layers = localise_fix(case.test, lambda *a: _run(fleet, LEFT, *a), lambda *a: _run(fleet, RIGHT, *a), found)
+            layers = localise_fix(case.test, left, right, found)
             planted = [layer for layer, _ in case.faulty]
             faults += len(planted)
             named += sum(layer in planted for layer in layers)
@@ -92,8 +93,13 @@ def cases(count: int) -> Iterator[Case]:
             yield deep([(name, first)], seed)
 
 
-def _run(fleet: Fleet, backend: BackendId, test: TestSpec, arrays):
-    return fleet.run(backend, test, arrays=arrays)
+def sides(fleet: Fleet) -> tuple[Run, Run]:
+    """How the backend with faults and the one without run a test."""
+
+    def run_on(backend: BackendId) -> Run:
+        return lambda test, arrays: fleet.run(backend, test, arrays=arrays)
+
+    return run_on(LEFT), run_on(RIGHT)
 
 
 def _samples(case: Case, distances: dict[str, float]) -> Iterator[Sample]:

@@ -14,4 +14,9 @@ TABLES = (
     "grist",
     "grist_twins",
     "grist_sweep",
+    "audee_seeds",
+    "audee_levels",
+    "audee_findings",
+    "audee_localisation",
+    "pythia",
 )
