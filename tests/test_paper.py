@@ -57,6 +57,11 @@ def test_unit_tests() -> None:
     assert figures["random found"] < figures["runs"], "uniform samples miss some"
 
 
+def test_system_tests() -> None:
+    figures = quick("system_tests").figures
+    assert figures["ours found"] == figures["runs"] == 10
+
+
 def test_preconditions() -> None:
     figures = quick("preconditions").figures
     assert figures["both fixed"] == figures["both hold"] == figures["bugs"] == 5

@@ -18,6 +18,7 @@ from tensorproof.checking import analyse
 from tensorproof.confirm.matching import Matching
 from tensorproof.confirm.observing import domains_of
 from tensorproof.confirm.sampling import sample
+from tensorproof.confirm.saturation import Saturation
 from tensorproof.confirm.search import Budget, Method
 from tensorproof.confirm.system_test import SystemConfirm, SystemTest, find_system_tests
 from tensorproof.confirm.training import Training, TrainingFailed, trainable
@@ -303,3 +304,36 @@ def test_a_vertex_is_legal_and_best(kind: Any) -> None:
     part = vertex(start, slope, domain, FLOAT32, share=0.34)
     assert ((part == start).all(axis=1) | (part == found).all(axis=1)).all() or kind == "values"
     assert 0 < (part != start).any(axis=1).sum() <= 6
+
+
+# -- examples at which clips are active --------------------------------------------------------------------------------
+
+
+def test_examples_carry_operands_just_beyond_the_bounds_of_clips() -> None:
+    proto = model(
+        "(float[3,4] x) => (float loss)",
+        """w = Constant<value = float[4,2] {1, -1, 1, 1, -1, 1, 0.5, 0.25}>()
+        h = MatMul(x, w)
+        low = Constant<value = float {-1.5}>()
+        high = Constant<value = float {1.5}>()
+        c = Clip(h, low, high)
+        loss = ReduceMean<keepdims=0>(c)""",
+    )
+    prepared = Prepared.of(proto, ranges={"x": (-1, 1)}, cache=False)
+    analysis = analyse(prepared.graph, _assumptions(prepared), prepared.target, effort=0)
+    domains = domains_of(prepared.graph, analysis)
+    (loss,) = prepared.graph.graph.outputs
+    weights = np.array([[1, -1], [1, 1], [-1, 1], [0.5, 0.25]])
+    bounds = []
+    for example, lead_back in Saturation(prepared.graph, loss, domains, seed=0).examples(units=1):
+        for point in (example, lead_back(example)):
+            assert np.abs(point["x"]).max() <= 1.0
+        beyond = np.abs(example["x"] @ weights).max(axis=1)
+        assert (beyond > 1.5).all() and (beyond < 1.7).any()
+        bounds.append(np.sign((example["x"] @ weights)[0][np.argmax(np.abs(example["x"] @ weights)[0])]))
+    assert len(bounds) == 2, "one for each bound"
+
+
+def test_a_clip_that_is_active_lets_a_step_do_what_it_cannot_do_elsewhere() -> None:
+    """All logits of a row fall at once only where the numerator of the softmax by hand is clipped (11c)."""
+    assert _found("11ac", "softmax/quotient", 1) is not None

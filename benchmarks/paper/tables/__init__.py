@@ -7,6 +7,7 @@ TABLES = (
     "debar",
     "detection",
     "unit_tests",
+    "system_tests",
     "preconditions",
     "repairs",
     "developers",

@@ -111,8 +111,7 @@ class Objective:
             near = terms[torch.isfinite(terms)]
             if not near.numel():
                 return Measured(NOWHERE, {})
-            # The smallest term decides; those as small have their say, so that ties do not stand in each other's way.
-            smallest = -TEMPERATURE * torch.logsumexp(-near / TEMPERATURE, 0)
+            smallest = self._decided(near)
             if self._excess:
                 smallest = smallest + PENALTY * torch.stack(self._excess).sum()
             value = float(smallest.detach())
@@ -121,6 +120,12 @@ class Objective:
             found = torch.autograd.grad(smallest, list(leaves.values()), materialize_grads=True)
         gradients = {name: np.nan_to_num(slope.numpy(), nan=0.0, posinf=1e300, neginf=-1e300) for name, slope in zip(leaves, found)}
         return Measured(value, gradients)
+
+    def _decided(self, terms: Tensor) -> Tensor:
+        """The smallest term decides; those as small have their say, so that ties do not stand in each other's way."""
+        import torch
+
+        return -TEMPERATURE * torch.logsumexp(-terms / TEMPERATURE, 0)
 
     def _fed(self, point: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[int, Tensor], dict[str, Tensor]]:
         """What the graph is run on, by value numbers; and the variables, by name."""

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-#: Numbers nearer to zero than this are measured in a straight line, larger ones by their logarithm.
-NEAR = 1e-30
+#: Numbers nearer to zero than this, which float32 does not have, are measured in a straight line, larger ones by their logarithm.
+NEAR = 1e-46
 
 
 class Place:

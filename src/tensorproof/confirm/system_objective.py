@@ -42,6 +42,8 @@ class SystemObjective(Objective):
     def __init__(self, model: Model, finding: Finding, node: Node, variables: Sequence[str], training: Training) -> None:
         super().__init__(model, finding, node, variables)
         self._training = training
+        self._is_still = False
+        self._last: tuple[Mapping[str, Tensor], dict[int, Tensor]] | None = None
 
     def measure(self, point: Mapping[str, npt.NDArray[Any]]) -> Measured:
         try:
@@ -49,14 +51,37 @@ class SystemObjective(Objective):
         except TrainingFailed:
             return Measured(NOWHERE, {})
 
+    def measure_input(self, point: Mapping[str, npt.NDArray[Any]]) -> Measured:
+        """The same, differentiated with respect to the inference input alone: without second derivatives.
+
+        The gradient is that of all terms together, so that each row of a batch goes its own way.
+        """
+        self._is_still = True
+        try:
+            return self.measure(point)
+        finally:
+            self._is_still = False
+
+    def _decided(self, terms: Tensor) -> Tensor:
+        smallest = super()._decided(terms)
+        return smallest.detach() + terms.sum() - terms.sum().detach() if self._is_still else smallest
+
     def _fed(self, point: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[int, Tensor], dict[str, Tensor]]:
         tensors: dict[str, Tensor] = {}
         leaves: dict[str, Tensor] = {}
         for name, array in point.items():
             number = self._numbers[name.removeprefix(TRAINING).removeprefix(INFERENCE)]
             tensors[name] = self._graph.tensor(array, self._model.values[number].format)
-            if name in self._variables:
+            if name in self._variables and not (self._is_still and name.startswith(TRAINING)):
                 leaves[name] = tensors[name].requires_grad_()
         example, inference = parts(tensors)
         feeds: dict[int, Tensor] = {self._numbers[name]: tensor for name, tensor in inference.items()}
-        return feeds | self._training.differentiable(example), leaves
+        return feeds | (self._trained(example) if self._is_still else self._training.differentiable(example)), leaves
+
+    def _trained(self, example: Mapping[str, Tensor]) -> dict[int, Tensor]:
+        """The weights after training without derivatives; those of the last example are kept."""
+        import torch
+
+        if self._last is None or not all(torch.equal(tensor, self._last[0][name]) for name, tensor in example.items()):
+            self._last = example, self._training.exact(example)
+        return self._last[1]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import numpy.typing as npt
 
 from tensorproof.checking import Analysis
-from tensorproof.confirm.objective import NOWHERE, Measured, Objective
+from tensorproof.confirm.exact_zero import exact_zeros
+from tensorproof.confirm.objective import NOWHERE, Measured
 from tensorproof.confirm.observer import Observer
 from tensorproof.confirm.observing import Domains, Watch
+from tensorproof.confirm.rows import best_rows, nearest_to_zero, row_count
 from tensorproof.confirm.sampling import Point, points
 from tensorproof.confirm.search import ADAM_RATE, BEST_STARTS, SCOUTS, Budget, Search
-from tensorproof.confirm.system_objective import parts
+from tensorproof.confirm.system_objective import INFERENCE, TRAINING, SystemObjective, parts
 from tensorproof.confirm.training import Training, TrainingFailed
 from tensorproof.confirm.vertices import labels_of, with_better_labels
 from tensorproof.execute.runtime import Runtime
@@ -25,6 +28,16 @@ if TYPE_CHECKING:
 
 #: Descents that go on from the best point so far have smaller steps, one after the other, in widths of the box.
 LATER_RATES = (0.02, 0.008, 0.003)
+#: Steps that make starts of another kind better, and rounds in which the best of them is made better still.
+FIRST_STEPS, LATER_STEPS, ROUNDS = 10, 4, 40
+#: The first steps of the gradient's sign by either part alone, in widths of the box.
+INPUT_STEP, EXAMPLE_STEP = 0.3, 0.01
+#: Orders of rows that are tried between two points on either side of 0.
+ORDERS = 3
+
+
+#: What leads a point that was moved back to where points of its kind belong.
+Lead = Callable[[Point], Point]
 
 
 class SystemObserver(Observer):
@@ -73,25 +86,35 @@ class SystemObserver(Observer):
 class SystemSearch(Search):
     """A search that moves labels, too: where a domain is no box, its starts go to the ends that the gradient points at.
 
-    `first` are starts that come before all others.
+    `first` are starts that come before all others; `more` are starts of another kind, the best of which comes before the samples.
+    Where an operand has to be exactly 0, two points on either side of it are a find: between them lies one.
     """
 
     def __init__(
         self,
         observer: SystemObserver,
         domains: Domains,
-        make_objective: Callable[[list[str]], Objective],
+        make_objective: Callable[[list[str]], SystemObjective],
         budget: Budget,
         *,
         first: Sequence[Point] = (),
+        more: Iterable[tuple[Point, Lead]] = (),
         report: Callable[[int, float], None] | None = None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        labels = labels_of(domains)
-        super().__init__(observer, domains, lambda boxes: make_objective([*boxes, *labels]), budget, report, is_over)
+        self._labels = labels_of(domains)
+        super().__init__(observer, domains, self._system_objective, budget, report, is_over)
+        self._make_system_objective = make_objective
+        self._system_observer = observer
         self._slopes: Mapping[str, Array] = {}
         self._first = first
+        self._more = more
         self._best: tuple[float, Point | None] = NOWHERE, None
+        self._system: SystemObjective | None = None
+        self._sizes = {INFERENCE: INPUT_STEP, TRAINING: EXAMPLE_STEP}
+        #: A point with its operand, and another one with the number of an element of the operand that is on the other side of 0.
+        self._side: tuple[Point, Array] | None = None
+        self._crossing: tuple[Point, Point, int] | None = None
         #: What found the point.
         self.how: Literal["samples", "direct"] = "samples" if budget.method == "random" else "direct"
 
@@ -106,6 +129,9 @@ class SystemSearch(Search):
                     return point
         return super().run()
 
+    def _is_spent(self) -> bool:
+        return super()._is_spent() or self._system_observer.found is not None
+
     def _measure(self, point: Point) -> Measured:
         measured = super()._measure(point)
         self._slopes = measured.gradients
@@ -113,20 +139,140 @@ class SystemSearch(Search):
             self._best = measured.value, point
         return Measured(measured.value, {n: slope for n, slope in measured.gradients.items() if n in self._boxes})
 
+    # -- starts ---------------------------------------------------------------------------------------------------------
+
     def _starts(self) -> Iterator[Point]:
         """Samples, best first, with better labels. Then the best point of all again and again, and one new sample in between."""
         yield from self._first
+        yield from self._other_starts()
         for number, start in enumerate(super()._starts()):
             yield self._relabelled(start)
-            if number < BEST_STARTS - 1:
-                continue
-            for self._rate in LATER_RATES:
-                if self._best[1] is not None:
-                    yield self._relabelled(self._best[1])
-            self._rate = ADAM_RATE
+            if number >= BEST_STARTS - 1:
+                yield from self._best_again()
+
+    def _best_again(self) -> Iterator[Point]:
+        for self._rate in LATER_RATES:
+            if self._best[1] is not None:
+                yield self._relabelled(self._best[1])
+        self._rate = ADAM_RATE
+
+    def _other_starts(self) -> Iterator[Point]:
+        """The best one of another kind, made better in further rounds."""
+        found: list[tuple[float, Point, Lead]] = []
+        for start, lead in self._more:
+            self._sizes[INFERENCE] = INPUT_STEP
+            point = self._with_better_rows(self._relabelled(self._with_better_input(start, FIRST_STEPS)))
+            point = self._with_better_input(point, FIRST_STEPS)
+            found.append((self._measure(point).value, point, lead))
+        if found:
+            _, point, lead = min(found, key=lambda entry: entry[0])
+            for _ in range(ROUNDS):
+                if self._is_spent():
+                    break
+                point = self._with_better_example(self._with_better_rows(self._with_better_input(point, LATER_STEPS)), lead)
+            yield point
+            yield from self._best_again()
+
+    def _with_better_rows(self, start: Point) -> Point:
+        """A point with some rows of its training example in the place of others."""
+        best, value = start, self._measure(start).value
+        self._fails(best)
+        for other in list(best_rows(best, self._slopes, self._labels)):
+            if self._is_spent():
+                break
+            found = self._measure(other).value
+            self._fails(other)
+            if found < value:
+                best, value = other, found
+        return best
+
+    def _with_better_input(self, start: Point, steps: int) -> Point:
+        """A point with another inference input; the training example stays, so that no second derivatives are needed."""
+        assert self._system is not None
+        return self._stepped(start, INFERENCE, steps, self._system.measure_input)
+
+    def _with_better_example(self, start: Point, lead: Lead) -> Point:
+        """A point with another training example, each led back to where examples of its kind belong."""
+        return self._stepped(start, TRAINING, LATER_STEPS, self._measure, lead)
+
+    def _stepped(
+        self, start: Point, part: str, steps: int, measure: Callable[[Point], Measured], lead: Lead | None = None
+    ) -> Point:
+        """Steps of the gradient's sign by one part of a point, halved whenever they lead nowhere; sizes last from call to call."""
+        point, measured = start, measure(start)
+        self._fails(point)
+        for _ in range(steps):
+            if self._is_spent() or measured.is_flat:
+                break
+            size = self._sizes[part]
+            moved = {
+                name: point[name].astype(np.float64) - size * (self._boxes[name][1] - self._boxes[name][0]) * np.sign(slope)
+                for name, slope in measured.gradients.items()
+                if name in self._boxes and name.startswith(part)
+            }
+            tried = self._within(moved, point)
+            tried = tried if lead is None else lead(tried)
+            found = measure(tried)
+            if found.value < measured.value:
+                point, measured = tried, found
+                self._sizes[part] = 1.5 * size
+                self._fails(point)
+            else:
+                self._sizes[part] = 0.5 * size
+        return point
+
+    def _system_objective(self, boxes: list[str]) -> SystemObjective:
+        self._system = self._make_system_objective([*boxes, *self._labels])
+        return self._system
 
     def _relabelled(self, start: Point) -> Point:
         def measure(point: Point) -> tuple[float, Mapping[str, Array]]:
             return self._measure(point).value, self._slopes
 
         return with_better_labels(start, self._domains, measure, self._is_spent)
+
+    # -- exact zeros ----------------------------------------------------------------------------------------------------
+
+    def _fails(self, point: Point) -> bool:
+        before = len(self._replayed)
+        failed = super()._fails(point)
+        if self._objective is not None and self._objective.seeks_zero and len(self._replayed) > before:
+            self._note_side(point)
+        return failed
+
+    def _note_side(self, point: Point) -> None:
+        operand = self._observer.operand()
+        if operand is None or not operand.size:
+            return
+        if self._side is None or self._side[1].size != operand.size:
+            self._side = point, operand.reshape(-1)
+            return
+        opposite = np.flatnonzero(self._side[1] * operand.reshape(-1) < 0.0)
+        if opposite.size:
+            self._crossing = self._side[0], point, int(opposite[0])
+
+    def _descend(self, start: Point) -> Point | None:
+        found = self._crossed()
+        if found is None and not self._is_spent():
+            found = super()._descend(start)
+        return found if found is not None else self._crossed()
+
+    def _crossed(self) -> Point | None:
+        """A point between two on either side: row after row first, then as near as rounding allows."""
+        if self._crossing is None:
+            return None
+        one, other, place = self._crossing
+        self._crossing = None
+        for number in range(ORDERS):
+            order = np.random.default_rng([self._budget.seed, number]).permutation(row_count(one))
+            last = one
+            for last in nearest_to_zero(self._observer, one, other, place, order):
+                if self._observer.note(last):
+                    return last
+            gradients = self._measure(last).gradients
+            for point in exact_zeros(self._observer, last, gradients, self._boxes, self._within, self._budget.seed):
+                if self._observer.note(point):
+                    return point
+            if self._is_spent():
+                return None
+        return None

@@ -7,7 +7,7 @@ at once; where it does not get there, a unit test says which weights would fail,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +24,7 @@ from tensorproof.confirm.observer import CannotObserve, Observer
 from tensorproof.confirm.observing import Domains, Watch, can_be_fed, domains_of, legal_specials, special_values, watches_of
 from tensorproof.confirm.quick import QuickConfirm
 from tensorproof.confirm.sampling import Point, points
+from tensorproof.confirm.saturation import Saturation
 from tensorproof.confirm.search import Budget, Search, checked_method
 from tensorproof.confirm.shrink import shrunk
 from tensorproof.confirm.system_objective import SystemObjective, joined, parts
@@ -271,7 +272,7 @@ class _Task:
         return next(points(self._options.budget.seed, _chosen(every, sorted(names)), 1))
 
     def _search(self, budget: Budget, first: Sequence[Point] = ()) -> tuple[Point | None, How]:
-        def make_objective(variables: list[str]) -> Objective:
+        def make_objective(variables: list[str]) -> SystemObjective:
             return SystemObjective(self._model, self.watch.finding, self.watch.node, variables, self._training)
 
         before = self.evaluations
@@ -286,12 +287,29 @@ class _Task:
             make_objective,
             budget,
             first=first,
+            more=() if first else self._saturated(budget.seed),
             report=advance,
             is_over=lambda: self._runtime.is_over,
         )
         search.run()
         self.evaluations += search.evaluations
         return self._observer.found, search.how
+
+    def _saturated(self, seed: int) -> Iterator[tuple[Point, Callable[[Point], Point]]]:
+        """Points whose training examples carry clips beyond their bounds: one unit of each row, or one of two.
+
+        With each comes what leads it back to its bound when it was moved.
+        """
+        saturation = Saturation(self._model, self._training.loss_value, self._example, seed)
+        examples = (found for units in (1, 2) for found in saturation.examples(units))
+        for number, (example, lead_back) in enumerate(examples):
+            inference = next(points(seed, self._inference, number + 1, first=number, tactics=("uniform",)))
+
+            def lead(point: Point, lead_back: Callable[[Point], Point] = lead_back) -> Point:
+                training, inference = parts(point)
+                return joined(lead_back(training), inference)
+
+            yield joined(example, inference), lead
 
     def _by_matching(self, budget: Budget) -> Point | None:
         """Weights of a unit test as the target of training; what comes near to them is improved by the search through the step."""

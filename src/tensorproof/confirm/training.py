@@ -13,7 +13,7 @@ from tensorproof.execute.meaning import NotExecutable
 from tensorproof.execute.torch_graph import TorchGraph
 from tensorproof.formats import FLOAT32, FLOAT64, Format
 from tensorproof.frontends.onnx_file import load
-from tensorproof.graph import ABSENT, Model
+from tensorproof.graph import ABSENT, Model, Node
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,13 +43,14 @@ class Training:
         self.weights = tuple(weights)
         self.rate = rate
         self.steps = steps
-        self._loss = found
+        self.loss_value = found
         self._numbers = {model.name_of(n): n for n in model.graph.inputs}
         # A step has true derivatives, in float64 or in the formats of the model; substitutes for dead ones are for what leads
         # a search on through the step.
         self._sought = TorchGraph(model, precision=FLOAT64, search=True)
         self._exact = TorchGraph(model, precision=FLOAT64)
         self._own = TorchGraph(model, precision=None)
+        self._exact.everywhere = self._check_range
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,6 +80,14 @@ class Training:
             values = {n: exact[n] + (led[n] - led[n].detach()).nan_to_num(0.0) for n in values}
         return values
 
+    def exact(self, example: Mapping[str, Tensor]) -> dict[int, Tensor]:
+        """The weights after training on a float64 example, by number, without derivatives."""
+        feeds = {self._numbers[name]: tensor.detach() for name, tensor in example.items()}
+        values = self._initial(self._exact)
+        for _ in range(self.steps):
+            values = self._step(self._exact, feeds, values)
+        return values
+
     def _format(self, number: int) -> Format:
         return self.model.values[number].format or FLOAT32
 
@@ -94,7 +103,7 @@ class Training:
         with torch.enable_grad():
             leaves = {n: value if value.requires_grad else value.detach().requires_grad_() for n, value in values.items()}
             try:
-                loss = graph.run({**feeds, **leaves}, [self._loss])[self._loss]
+                loss = graph.run({**feeds, **leaves}, [self.loss_value])[self.loss_value]
                 self._check(loss)
                 wanted = list(leaves.values())
                 slopes = torch.autograd.grad(loss.reshape(()), wanted, create_graph=create_graph, materialize_grads=True)
@@ -105,6 +114,14 @@ class Training:
         if not create_graph and not all(bool(torch.isfinite(value).all()) for value in (loss, *stepped.values())):
             raise TrainingFailed
         return stepped if create_graph else {n: value.detach() for n, value in stepped.items()}
+
+    def _check_range(self, node: Node, results: Sequence[Any]) -> None:
+        """What leaves its format is infinite in true training, though not in float64."""
+        for number, result in zip(node.outputs, results):
+            if number == ABSENT or not getattr(result, "requires_grad", False) or not result.numel():
+                continue
+            if not float(result.detach().abs().amax()) <= self._format(number).high:
+                raise TrainingFailed
 
     def _check(self, loss: Tensor) -> None:
         if loss.numel() != 1:
