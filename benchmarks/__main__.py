@@ -24,6 +24,7 @@ TABLES = (
     "framework_models",
     "shapes",
     "fuzzing",
+    "report_page",
 )
 #: Tables that take longer, and are made when they are named.
 LONG_TABLES = (

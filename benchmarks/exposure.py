@@ -2,7 +2,7 @@
 
 A script counts as found if the search reports its defect, at its line, and the replay failed in a fresh process. The search knows
 the script, and legal ranges where the script shows a few of the legal values only. CPU seconds are those of the runs that were
-searched, frameworks imported before. The baselines may take as many steps of training as come to about twenty times the CPU time of
+searched, frameworks imported before. The baselines may take as many steps of training as come to about ten times the CPU time of
 the search, or as many as the script itself takes if that is less: what did not fail until then counts with its time, and the
 ratio is a lower bound (>).
 """
@@ -29,7 +29,7 @@ RUNS = 3
 ITERATIONS = 3000
 #: Seeds of the baselines, and the steps that one may take: in steps of the search, and at least. Plain steps are the cheaper ones.
 BASELINE_SEEDS = 3
-CAPS: dict[Method, tuple[int, int]] = {"plain": (100, 2000), "no-replacement": (20, 400)}
+CAPS: dict[Method, tuple[int, int]] = {"plain": (50, 2000), "no-replacement": (10, 400)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def searched(program: Program, seed: int, method: Method = "search", iterations:
         ranges=program.ranges,
         method=method,
         seed=1000 * seed,
-        runs=RUNS if method != "plain" else 1,
+        runs=RUNS if method == "search" else 1,
         iterations=iterations,
         stop_after=1,
         budget=None,

@@ -27,7 +27,13 @@ BUDGETS = {
     "refinement": 300,
     "reading": 60,
     "reports": 60,
-    "documents": 90,
+    "model map": 60,
+    "html report": 120,
+    "html pages": 120,
+    "notebook": 120,
+    "documents": 300,
+    "tutorial": 180,
+    "report schema": 240,
     "package": 20,
     "formats": 30,
     "ranges": 30,
@@ -80,6 +86,7 @@ BUDGETS = {
     "architectures": 90,
     "paper": 240,
     "operator cases": 60,
+    "integrations": 300,
 }
 
 # Tests leave nothing behind in the user's cache.

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensorproof.formats import FLOAT32
+from tensorproof.formats import FLOAT32, Array
 from tensorproof.frontends.onnx_file import from_proto
+from tensorproof.ranges import fields
 from tensorproof.ranges.abstraction import Abstraction, Values
+from tensorproof.ranges.fields import Field
 from tensorproof.ranges.flow import Flow
+from tensorproof.ranges.grid import Grid, Shape
 from tensorproof.ranges.propagate import propagate
 from tensorproof.ranges.range import Range
-from tensorproof.targets import IEEE, Target
+from tensorproof.targets import IEEE, TENSORFLOW_CPU, Target
 from tests.models import found, model, static
 
 pytestmark = pytest.mark.area("affine")
@@ -484,3 +487,39 @@ def test_a_check_comes_back_with_forms_for_what_alarms() -> None:
     assert found(static(proto, ranges=ranges, effort=1)) == set()
     zero = {**ranges, "extent": (0.0, 2.0)}
     assert {code for code, _ in found(static(proto, ranges=zero, effort=1))} == {"NUM101"}
+
+
+# -- what it costs -----------------------------------------------------------------------------------------------------
+
+#: Places in an image that two coordinates point at, as spatial transformers compute them: a large constant beside clipped numbers.
+PLACES = """
+    low = Constant<value_float=0.0>()
+    high = Constant<value_float=39.0>()
+    width = Constant<value_float=40.0>()
+    one = Constant<value_float=1.0>()
+    count = Constant<value_float=20000.0>()
+    base = Range(low, count, one)
+    row = Clip(x, low, high)
+    column = Clip(y, low, high)
+    rows = Mul(row, width)
+    start = Add(rows, base)
+    place = Add(start, column)
+"""
+
+
+@pytest.mark.parametrize("target", [IEEE, TENSORFLOW_CPU], ids=lambda target: target.name)
+def test_the_cells_of_a_large_constant_are_gone_through_few_times(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    make = fields.field
+
+    def counted(shape: Shape, grid: Grid, low: Array, high: Array) -> Field:
+        made.append(low.size)
+        return make(shape, grid, low, high)
+
+    monkeypatch.setattr(fields, "field", counted)
+    signature = "(float[20000] x, float[20000] y) => (float[20000] place)"
+    ranges, _ = analysed(signature, PLACES, {"x": (-50.0, 50.0), "y": (-50.0, 50.0)}, target=target)
+    first = np.arange(20000.0)
+    low, high, _ = ranges["place"].expanded()
+    assert (np.abs(low - first) <= 0.01).all() and (np.abs(high - first - 1599.0) <= 0.01).all()
+    assert sum(made) <= 8 * first.size

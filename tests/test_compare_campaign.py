@@ -19,6 +19,7 @@ import pytest
 from tensorproof.cli.fuzz import parse_duration
 from tensorproof.compare.backends.backend import Failure
 from tensorproof.compare.fuzzing.campaign import CampaignOptions, CampaignResult, run_campaign
+from tensorproof.compare.fuzzing.campaign_page import to_html
 from tensorproof.compare.fuzzing.discrepancy import Discrepancy, backend_of
 from tensorproof.compare.fuzzing.finding import CampaignFinding, Explanation, array_from_json, array_to_json
 from tensorproof.compare.fuzzing.journal import Journal
@@ -31,7 +32,9 @@ from tensorproof.compare.fuzzing.tasks import explain
 from tensorproof.compare.spec import InputSpec, LayerSpec, NetworkSpec, TestSpec
 from tensorproof.compare.workers.fleet import Fleet
 from tensorproof.errors import ConfigurationError
+from tensorproof.files import write_text
 from tensorproof.report import find_format
+from tests.browser import INSTALL, chromium, is_installed
 from tests.commands import interruptible, tensorproof
 
 pytestmark = pytest.mark.area("compare campaign")
@@ -260,9 +263,39 @@ def test_reports_of_a_campaign(finished: tuple[Path, CampaignResult]) -> None:
     data = json.loads(to_json(result))
     assert [entry["rule"] for entry in data["findings"]] == ["CMP211", "CMP205"]
     assert data["findings"][0]["parameters"] == {"max_value": 1.5} and data["deaths"] == result.deaths
-    for name in ("sarif", "github", "junit"):
+    for name in ("sarif", "github", "junit", "gitlab", "markdown"):
         rendered = find_format(name)([to_report(result)], source_root=Path.cwd())
         assert all(code in rendered for code in ("CMP205", "CMP211"))
+
+
+def test_the_page_of_a_campaign(finished: tuple[Path, CampaignResult], tmp_path: Path) -> None:
+    """Both sides stand beside each other, the script can be copied as it is, and nothing that a framework says is markup."""
+    if not is_installed():
+        pytest.fail(INSTALL, pytrace=False)
+    hostile = "</script><img src=x onerror=document.title='hacked'>"
+    result = finished[1]
+    first = replace(result.findings[0], versions={hostile: hostile}, output=f"{result.findings[0].output}\n  {hostile}")
+    page = tmp_path / "campaign.html"
+    write_text(page, to_html(replace(result, findings=(first, *result.findings[1:]), errors=(hostile,)), ["all of it", hostile]))
+    with chromium() as browser:
+        browser.open(page)
+        browser.frame()
+        assert browser.text(".tile").split("\n") == ["2", "defects", "8", "tests"]
+        assert "ReLU(max_value=1.5)" in browser.text(".message") and "CMP205" in browser.text(".cards summary")
+        assert browser.js("document.querySelectorAll('.sides > div').length") == 2
+        wrong, right = browser.js(
+            "[...document.querySelectorAll('.sides > div')].map((side) => side.querySelectorAll('mark').length)"
+        )
+        assert wrong == right > 0, "numbers that differ are marked on both sides"
+        shown = browser.js("[...document.querySelectorAll('.script .line')].map((line) => line.textContent.trimEnd()).join('\\n')")
+        assert shown.split() == Path(first.script).read_text().split()
+        browser.command("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+        browser.click(".script .copy")
+        assert browser.text(".script .copy") == "Copied"
+        assert hostile in browser.text("main") and "hacked" not in browser.driver.title
+        assert browser.js("document.querySelectorAll('img').length") == 0
+        errors, requests = browser.log()
+        assert errors == [] and requests == [page.as_uri()]
 
 
 def test_known_issues_hide_findings_until_their_version(finished: tuple[Path, CampaignResult], tmp_path: Path) -> None:

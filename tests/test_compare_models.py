@@ -385,7 +385,7 @@ def test_wrong_use_is_told_in_one_line(differing: tuple[Path, Path], tmp_path: P
         ("diff", model, model, "--range", "z=0:1"): "no such input; inputs are x",
         ("diff", model, model, "--data", data): "has no array 'x'",
         ("diff", model, model, "--data", wrong): "of shape (2, 5)",
-        ("diff", model, model, "--format", "html"): "unknown format 'html'",
+        ("diff", model, model, "--format", "pdf"): "unknown format 'pdf'",
         ("diff", model, model, "--fail-on", "often"): "--fail-on 'often'",
         ("diff", model, model, "--runs", "0"): "--runs 0",
     }

@@ -27,9 +27,11 @@ from tensorproof.expose.replays.shrinking import made_smaller
 from tensorproof.expose.replays.witness import replayed
 from tensorproof.expose.running import INTERRUPTED, Progress, exposed
 from tensorproof.expose.settings import Settings
+from tensorproof.files import write_text
 from tensorproof.findings import Finding, Report, Verdict, Witness
 from tensorproof.report import find_format
 from tests import exposed_programs as programs
+from tests.browser import INSTALL, chromium, is_installed
 from tests.commands import interruptible
 from tests.commands import tensorproof as command
 from tests.exposed_programs import failing_line, written
@@ -100,6 +102,27 @@ def test_every_format_shows_it(tensors: Report) -> None:
     assert suite.get("failures") == "1"
     (entry,) = json.loads(find_format("json")([tensors]))["findings"]
     assert entry["replay"].endswith(".py") and entry["location"]["line"] == line
+
+
+def test_the_page_says_what_was_seen_and_claims_no_bound(tensors: Report, tmp_path: Path) -> None:
+    """A search has neither bounds nor proofs: the page shows the line, what runs reached, the input, and how to replay it."""
+    if not is_installed():
+        pytest.fail(INSTALL, pytrace=False)
+    finding, page = found(tensors), tmp_path / "exposed.html"
+    assert finding.location is not None and finding.location.file is not None
+    write_text(page, find_format("html")([tensors], source_root=Path(finding.location.file).parent))
+    with chromium() as browser:
+        browser.open(page)
+        browser.frame()
+        told = browser.text(".card-body")
+        assert "reached by runs" in told and "bound" not in told.split("The input that fails")[0].split("\n")
+        assert browser.js("document.querySelectorAll('svg.chart').length") == 0
+        assert "observed in runs" in browser.text(".sheets") and "proven safe" not in browser.text(".tiles")
+        assert browser.text(".tile:first-child").split("\n")[-1].endswith("finding"), "one finding is no findings"
+        assert browser.js("document.querySelector('.meter').classList.contains('seen')")
+        assert "log" in browser.text(".source .meant") and "replay the failure" in told
+        errors, requests = browser.log()
+        assert errors == [] and requests == [page.as_uri()]
 
 
 def test_the_replay_fails_at_the_line_and_passes_when_it_is_repaired(tensors: Report, tmp_path: Path) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 
 import tensorproof
+from tensorproof.report.html import SCRIPTS
 
 pytestmark = pytest.mark.area("package")
 
@@ -67,3 +70,13 @@ def test_what_is_public() -> None:
     }
     for name in tensorproof.__all__:
         assert getattr(tensorproof, name) is not None
+
+
+def test_the_wheel_holds_style_and_scripts(tmp_path: Path) -> None:
+    """Built by hatch without a network, as `pip install .` does."""
+    root = Path(__file__).parent.parent
+    code = f"import os; os.chdir({str(root)!r}); from hatchling.build import build_wheel; print(build_wheel({str(tmp_path)!r}))"
+    built = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()[-1]
+    with zipfile.ZipFile(tmp_path / built) as wheel:
+        packed = {Path(name).name for name in wheel.namelist() if "/report/html/" in name}
+    assert {"page.css", *SCRIPTS} <= packed

@@ -13,10 +13,13 @@ import pytest
 from benchmarks.paper import __main__ as command
 from benchmarks.paper import plots, running, writing
 from benchmarks.paper.journal import Entry, Journal, differences, fingerprint, without_seconds
+from benchmarks.paper.page import page
 from benchmarks.paper.running import run, table_of
 from benchmarks.paper.table import Section
 from benchmarks.paper.tables import TABLES
 from rich.console import Console
+
+from tests.browser import INSTALL, chromium, is_installed
 
 pytestmark = pytest.mark.area("paper")
 
@@ -159,11 +162,42 @@ def test_the_page_the_results_and_the_headline(tmp_path: Path, monkeypatch: pyte
     assert results["tables"]["repairs"]["figures"] == {"figure": 1}
     assert results["tables"]["repairs"]["cases"] == {"3": {"found": True}}
     assert results["versions"]["torch"].startswith("2.13.0") and results["sources"] == ["state"]
+    other = Journal(tmp_path / "other")
+    other.take(Journal(tmp_path / "docs" / "journal.jsonl"))
+    assert Journal(other.path).results("repairs") == {"3": {"found": True}}, "a run elsewhere goes on from what was written"
     assert "| 1 | &lt;2\\| |" in (tmp_path / "docs" / "README.md").read_text()
+    assert '[["1","\\u003c2|"]]' in (tmp_path / "docs" / "tables.html").read_text()
     text = readme.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
     assert "| title | line | paper |" in text
     assert re.search(r"on \d{4}-\d\d-\d\d, \d+ cores of ", text)
+
+
+def test_the_page_is_sorted_by_its_columns(tmp_path: Path) -> None:
+    """In a browser: plots are drawn, a click sorts by number, another one turns it round, and nothing of a table is markup."""
+    if not is_installed():
+        pytest.fail(INSTALL, pytrace=False)
+    rows = (("10 s", "<img src=x>"), ("9 s", "b"), ("-", "c"), ("1,000 s", "a"))
+    section = Section("title <b>", ("time", "name"), rows, ("line",), {}, ("paper",), ("set-up",))
+    drawn = plots.bars("bars", {"one": {"x": 3.0}}, most=4)
+    file = tmp_path / "tables.html"
+    file.write_text(page({"repairs": section}, "made", {"some_bars": drawn}))
+    with chromium() as browser:
+        browser.open(file)
+        browser.frame()
+        cells = "[...document.querySelectorAll('tbody tr')].map((row) => row.cells[0].textContent)"
+        assert browser.js(cells) == [row[0] for row in rows]
+        browser.click("th:nth-child(1) .sort")
+        assert browser.js(cells) == ["9 s", "10 s", "1,000 s", "-"]
+        browser.click("th:nth-child(1) .sort")
+        assert browser.js(cells) == ["-", "1,000 s", "10 s", "9 s"]
+        assert browser.js("document.querySelector('th').getAttribute('aria-sort')") == "descending"
+        browser.click("th:nth-child(2) .sort")
+        assert browser.js(cells) == ["10 s", "1,000 s", "9 s", "-"]
+        assert browser.js("[...document.images].map((image) => image.naturalWidth > 0 && image.clientWidth > 300)") == [True]
+        assert "title <b>" in browser.text("h3") and "python -m benchmarks.paper repairs" in browser.text("code")
+        errors, requests = browser.log()
+        assert errors == [] and {request.partition(":")[0] for request in requests} == {"file", "data"}
 
 
 @pytest.mark.parametrize(

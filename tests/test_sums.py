@@ -62,6 +62,18 @@ def test_small_products_are_the_hull_of_all_corners(kinds):
         assert (magnitude >= np.maximum(np.abs(low), np.abs(high))).all()
 
 
+@pytest.mark.parametrize("shapes", [((1, 1000), (1000, 1)), ((3, 7), (7, 2)), ((2, 1, 3, 7), (5, 7, 2)), ((3, 0), (0, 2))], ids=str)
+def test_a_product_is_the_same_however_many_slices_are_summed_at_a_time(shapes, monkeypatch):
+    rng = np.random.default_rng(9)
+    a, b = boxes(rng, shapes[0], "straddling"), boxes(rng, shapes[1], "any")
+    found = []
+    for terms in (1, 24, 1 << 14):
+        monkeypatch.setattr(sums, "_SLICE", terms)
+        found.append(interval_product(*a, *b))
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+
+
 @pytest.mark.parametrize("kinds", list(itertools.product(KINDS, KINDS)), ids="-".join)
 def test_large_products_hold_the_hull_and_are_at_most_twice_as_wide(kinds, monkeypatch):
     rng = np.random.default_rng(7)

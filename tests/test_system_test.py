@@ -324,14 +324,18 @@ def test_examples_carry_operands_just_beyond_the_bounds_of_clips() -> None:
     domains = domains_of(prepared.graph, analysis)
     (loss,) = prepared.graph.graph.outputs
     weights = np.array([[1, -1], [1, 1], [-1, 1], [0.5, 0.25]])
-    bounds = []
-    for example, lead_back in Saturation(prepared.graph, loss, domains, seed=0).examples(units=1):
+    saturation = Saturation(prepared.graph, loss, domains, seed=0)
+    reached: set[float] = set()
+    for example, lead_back in saturation.examples():
         for point in (example, lead_back(example)):
             assert np.abs(point["x"]).max() <= 1.0
-        beyond = np.abs(example["x"] @ weights).max(axis=1)
-        assert (beyond > 1.5).all() and (beyond < 1.7).any()
-        bounds.append(np.sign((example["x"] @ weights)[0][np.argmax(np.abs(example["x"] @ weights)[0])]))
-    assert len(bounds) == 2, "one for each bound"
+        operand = example["x"] @ weights
+        beyond = np.abs(operand) > 1.5
+        assert beyond.any() and np.abs(operand)[beyond].min() < 1.7, "just beyond the bound"
+        reached |= set(np.sign(operand[beyond]))
+    assert reached == {-1.0, 1.0}, "both bounds"
+    (first, _), (again, _) = (next(saturation.examples(draw)) for draw in (0, 1))
+    assert not np.array_equal(first["x"], again["x"]), "each draw gives others"
 
 
 def test_a_clip_that_is_active_lets_a_step_do_what_it_cannot_do_elsewhere() -> None:

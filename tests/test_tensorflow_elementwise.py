@@ -358,11 +358,13 @@ STEPS: dict[str, list[Box | float]] = {
     "Adagrad": [ANY, (0.1, 2.0), 0.1, ANY],
     "AdagradV2": [ANY, SQUARES, 0.1, 1e-7, ANY],
     "RMSProp": [ANY, SQUARES, ANY, 0.1, 0.9, 0.5, 1e-7, ANY],
+    # The mean of squares stays above the square of the mean.
+    "CenteredRMSProp": [ANY, (-0.5, 0.5), (1.0, 2.0), ANY, 0.1, 0.9, 0.5, 1e-7, ANY],
     "Adadelta": [ANY, SQUARES, SQUARES, 0.1, 0.9, 1e-7, ANY],
     "AdaMax": [ANY, ANY, SQUARES, (0.0, 0.9), 0.01, 0.9, 0.999, 1e-7, ANY],
 }
 #: How many operands of a step are variables.
-HELD = {"GradientDescent": 1, "Adam": 3, "RMSProp": 3, "Adadelta": 3, "AdaMax": 3}
+HELD = {"GradientDescent": 1, "Adam": 3, "RMSProp": 3, "CenteredRMSProp": 4, "Adadelta": 3, "AdaMax": 3}
 
 
 @pytest.mark.parametrize("name", STEPS)

@@ -23,6 +23,7 @@ OPTIMISERS = {
     "ApplyMomentum with a look ahead": lambda tf: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
     "ApplyAdam": lambda tf: tf.train.AdamOptimizer(0.01),
     "ApplyRMSProp": lambda tf: tf.train.RMSPropOptimizer(0.01, momentum=0.5),
+    "ApplyCenteredRMSProp": lambda tf: tf.train.RMSPropOptimizer(0.01, momentum=0.5, centered=True),
     "ApplyAdagrad": lambda tf: tf.train.AdagradOptimizer(0.1),
 }
 
@@ -53,3 +54,32 @@ def test_steps(name: str, point: tuple[float, float, float]) -> None:
     assert all(finding.rule.severity == "warning" for finding in analysis.findings)
     assert summary.low <= computed <= summary.high
     assert summary.high - summary.low <= 1e-5 * (1.0 + abs(computed))
+
+
+def test_a_variance_that_rounding_makes_negative() -> None:
+    """Centred RMSProp fails in TensorFlow where gradients fall to a constant, and is found to."""
+    import tensorflow.compat.v1 as tf
+
+    constant = 10.0 ** np.linspace(0.0, 1.0, 300, dtype=np.float32)
+    with tf.Graph().as_default() as graph:
+        gradient = tf.placeholder_with_default(tf.constant(constant), constant.shape, name="gradient")
+        variable = tf.Variable(np.ones_like(constant), name="variable", use_resource=False)
+        tf.train.RMSPropOptimizer(0.01, centered=True).apply_gradients([(gradient, variable)])
+        step = next(op for op in graph.get_operations() if op.type == "ApplyCenteredRMSProp")
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(50):
+                session.run(step.outputs[0], {"gradient:0": 2.0 * constant})
+            kept: dict[str, np.ndarray] = {}
+            for _ in range(300):
+                kept = {held.op.name: np.asarray(session.run(held)) for held in tf.global_variables()}
+                computed = session.run(step.outputs[0])
+                if np.isnan(computed).any():
+                    break
+    assert np.isnan(computed).any() and all(np.isfinite(held).all() for held in kept.values())
+    records = live_graph(graph, "step")
+    records.values |= kept
+    found = translated(records, name="step", training=True, roots=[Reference(step.name)])
+    (assumptions,), _ = resolve(found.model, Declarations(found.domains))
+    analysis = analyse(found.model, assumptions, TENSORFLOW_CPU)
+    assert "NUM102" in {finding.rule.code for finding in analysis.findings}

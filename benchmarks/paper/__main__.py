@@ -4,6 +4,7 @@ python -m benchmarks.paper                      all tables, hours on two cores; 
 python -m benchmarks.paper --quick              some cases of each, two seeds, within minutes
 python -m benchmarks.paper detection debar      some tables
 python -m benchmarks.paper --write              also the files of docs/paper and the headline of the README
+python -m benchmarks.paper --take FILE          what another journal has, such as docs/paper/journal.jsonl, is not measured again
 python -m benchmarks.paper --against FILE       what came out differently in another journal
 """
 
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--fresh", action="store_true", help="measure everything anew")
     parser.add_argument("--write", action="store_true", help="write docs/paper and the headline of the README")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where journals are kept")
+    parser.add_argument("--take", type=Path, metavar="FILE", help="take over what the journal of another run has")
     parser.add_argument("--against", type=Path, metavar="FILE", help="compare with the journal of another run")
     options = parser.parse_args(arguments)
     console = Console(width=160)
@@ -54,6 +56,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.fresh:
         path.unlink(missing_ok=True)
     journal = Journal(path)
+    if options.take is not None:
+        journal.take(Journal(options.take))
     try:
         wrong = run(names, size, journal, options.jobs, console, tuple(options.only))
     except KeyboardInterrupt:

@@ -43,6 +43,12 @@ class Journal:
         """The sources that the results were made with."""
         return {entry.sources for entry in self._entries.values()}
 
+    def take(self, other: Journal) -> None:
+        """Keep what another journal has and this one has not."""
+        for key, entry in other._entries.items():
+            if key not in self:
+                self.add(entry)
+
     def add(self, entry: Entry) -> None:
         """Keep a result, on the disk before anything else happens."""
         self._entries[entry.table, entry.case] = entry

@@ -1,4 +1,4 @@
-"""What `make paper` leaves behind: `docs/paper/results.json`, the page, the plots, and the headline of the README."""
+"""What `make paper` leaves in `docs/paper`: the journal, results, the pages and the plots; and the headline of the README."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.paper import plots
 from benchmarks.paper.journal import Journal
+from benchmarks.paper.page import page
 from benchmarks.paper.table import Json, Section, Size
 
 ROOT = Path(__file__).parent.parent.parent
@@ -29,10 +30,12 @@ def write(sections: Mapping[str, Section], journal: Journal, size: Size) -> None
     DOCS.mkdir(parents=True, exist_ok=True)
     results = {**conditions, "size": size, "sources": sorted(journal.sources()), "tables": tables}
     _replace(DOCS / "results.json", json.dumps(results, indent=1, sort_keys=True) + "\n")
+    _replace(DOCS / "journal.jsonl", journal.path.read_text("utf-8"))
     drawn = dict(_plots(sections, journal))
     for name, text in drawn.items():
         _replace(DOCS / f"{name}.svg", text)
     _replace(DOCS / "README.md", "\n".join(_page(sections, conditions, size, drawn)))
+    _replace(DOCS / "tables.html", page(sections, _made(conditions, size), drawn))
     headline = _headline(sections, conditions)
     before = README.read_text("utf-8")
     pattern = re.compile(re.escape(_BEGIN) + ".*?" + re.escape(_END), re.DOTALL)
@@ -59,13 +62,11 @@ def _as_json(section: Section, results: Mapping[str, Json]) -> Json:
 
 
 def _page(sections: Mapping[str, Section], conditions: Json, size: Size, drawn: Mapping[str, str]) -> Iterator[str]:
-    machine, versions = conditions["machine"], conditions["versions"]
     yield "# The tables of the papers, repeated"
     yield ""
     yield (
-        f"Written by `make paper` ({size}) on {conditions['date']}: {machine['cores']} cores of {machine['processor']}, "
-        f"{', '.join(f'{name} {number}' for name, number in versions.items())}. "
-        "The figures are in [results.json](results.json), with the result of every case."
+        f"{_made(conditions, size)} The figures are in [results.json](results.json), with the result of every case; "
+        "[tables.html](tables.html) is the same with tables that can be sorted."
     )
     yield ""
     for name in drawn:
@@ -87,6 +88,14 @@ def _page(sections: Mapping[str, Section], conditions: Json, size: Size, drawn: 
         for row in section.rows:
             yield f"| {' | '.join(map(_markdown, row))} |"
         yield ""
+
+
+def _made(conditions: Json, size: Size) -> str:
+    machine, versions = conditions["machine"], conditions["versions"]
+    listed = ", ".join(f"{name} {number}" for name, number in versions.items())
+    return (
+        f"Written by `make paper` ({size}) on {conditions['date']}: {machine['cores']} cores of {machine['processor']}, {listed}."
+    )
 
 
 def _markdown(text: str) -> str:

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from tensorproof.assumptions import Assumptions, Declarations, resolve
 from tensorproof.collector import patient_collector
 from tensorproof.errors import ModelError
-from tensorproof.findings import Coverage, Finding, Location, Report, TrailStep, Unanalysed, Verdict
+from tensorproof.findings import Coverage, Finding, Report, TrailStep, Unanalysed, Verdict
 from tensorproof.formats import FLOAT32, Format
 from tensorproof.graph import ABSENT, Model, Node
+from tensorproof.model_map import kept, location_of
 from tensorproof.operators.table import RESULT, Hazard, find_operator
 from tensorproof.ranges.abstraction import FIRST_PASS, Abstraction
 from tensorproof.ranges.containers import Abstract, OptionalOf, SequenceOf
@@ -104,12 +105,13 @@ def check(
     insist: bool = False,
     phase: ModelPhase = "inference",
     trainable: Collection[int] | None = None,
+    model_map: bool | None = None,
 ) -> Report:
     """Check one model under every declared combination of dimension sizes.
 
     `confirm` turns possible findings into confirmed ones where it can (`tensorproof.confirm.quick`); without it the report
     is static. With `insist`, what it leaves possible is looked at again with the highest effort. `phase` and `trainable` are
-    those of `analyse`.
+    those of `analyse`. With `model_map`, the report keeps what a map of the model is made from; with None, if the model is small.
     """
 
     def analysed(assumptions: Assumptions, effort: int) -> Analysis:
@@ -172,6 +174,7 @@ def check(
         proven_safe_if=conditional,
         proven_by=proven_by,
         times={"ranges": scanned - started, "confirm": time.perf_counter() - scanned},
+        analysed=kept(model, [a.summaries for a in analyses], merged, model_map),
     )
 
 
@@ -328,7 +331,7 @@ class _Collector:
             phase=hazard.rule.phase,
             limit=limit,
             consequence_of=roots,
-            location=_location(node),
+            location=location_of(node),
             trail=self.trail(node, number),
         )
 
@@ -407,7 +410,7 @@ class _Collector:
             message=f"{value.name} {what}",
             target=self.ranged.target.name,
             format="" if value.format is None else value.format.name,
-            location=None if user is None else _location(user),
+            location=None if user is None else location_of(user),
         )
 
 
@@ -443,14 +446,6 @@ def _message(node: Node, hazard: Hazard, operand: str, format: Format | None) ->
     if hazard.operand == RESULT:
         return f"{hazard.rule.summary}: the result of {node.label}{part} can reach {bounds} in {format}"
     return f"{hazard.rule.summary}: {operand} of {node.label}{part} lies in {bounds}"
-
-
-def _location(node: Node) -> Location | None:
-    if node.source is None and not node.module:
-        return None
-    if node.source is None:
-        return Location(module=node.module)
-    return Location(node.source.file, node.source.line, node.module or None, node.source.column)
 
 
 def described(abstraction: Abstraction, effort: int, summaries: Mapping[int, Summary]) -> dict[str, Any]:

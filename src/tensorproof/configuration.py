@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorproof.errors import ConfigurationError
 
@@ -14,23 +15,45 @@ if TYPE_CHECKING:
 
 FAIL_ON = ("confirmed", "possible", "incomplete", "never")
 
-_KEYS = {
-    "ranges": dict,
-    "dims": dict,
-    "weights": str,
-    "target": str,
-    "precision": str,
-    "phase": str,
-    "inputs": dict,
-    "effort": int,
-    "tensors": str,
-    "values": str,
-    "select": list,
-    "ignore": list,
-    "fail-on": str,
-    "baseline": str,
-    "seed": int,
-}
+
+class Setting(NamedTuple):
+    """A key of the table: the type of its value, its meaning in Markdown, as the reference has it, and a value to begin with."""
+
+    kind: type
+    meaning: str
+    example: str
+
+
+#: Every key. The reference and what `tensorproof init` writes are made of this.
+SETTINGS: Mapping[str, Setting] = MappingProxyType(
+    {
+        "ranges": Setting(
+            dict,
+            'What inputs (and weights) may be, by name: `[low, high]`, a domain such as `"one-hot"`, or an object.',
+            '{ "*" = [-100, 100] }',
+        ),
+        "dims": Setting(dict, "Sizes of symbolic dimensions: a number, or `[low, high]` for every size between.", "{ N = 1 }"),
+        "weights": Setting(str, "What weights may be: `fixed`, `init`, `ranum`, `debar` or `LOW:HIGH`.", '"fixed"'),
+        "target": Setting(str, "The runtime whose arithmetic is assumed: one of the [targets](targets.md).", '"onnxruntime-cpu"'),
+        "precision": Setting(str, "The [format](formats.md) that the whole model is converted into first.", '"float16"'),
+        "phase": Setting(str, "`inference`, or `training`: gradients, too.", '"inference"'),
+        "inputs": Setting(
+            dict, 'Inputs of programs: `"float32[N,3,32,32] in [0,1]"`, by name.', '{ x = "float32[N,3,32,32] in [0,1]" }'
+        ),
+        "effort": Setting(int, "0 to 3: how far to refine what is not proven at once.", "1"),
+        "tensors": Setting(str, "Cells of the first pass: `smash`, `partition` or `expand`.", '"partition"'),
+        "values": Setting(str, "Values of the first pass: `interval` or `affine`.", '"interval"'),
+        "select": Setting(list, "Only these rules: codes, or their beginnings.", '["NUM1", "NUM2"]'),
+        "ignore": Setting(
+            list,
+            "Not these rules; `NUM101[/decoder/*]` ignores by node, `SHP201[legacy/*]` by file.",
+            '["NUM302", "NUM101[/decoder/*]"]',
+        ),
+        "fail-on": Setting(str, "What makes the exit code 1: `confirmed`, `possible`, `incomplete` or `never`.", '"confirmed"'),
+        "baseline": Setting(str, "The file of known findings, which are not reported again.", '"tensorproof-baseline.json"'),
+        "seed": Setting(int, "The seed of samples and searches.", "0"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +109,9 @@ def read_configuration(path: Path) -> Configuration | None:
 def _from_table(table: Mapping[str, Any], path: Path) -> Configuration:
     where = f"{path}: [tool.tensorproof]"
     for key, value in table.items():
-        expected = _KEYS.get(key)
-        if expected is None:
-            raise ConfigurationError(f"{where} has an unknown key {key!r}; known are {', '.join(_KEYS)}")
+        if key not in SETTINGS:
+            raise ConfigurationError(f"{where} has an unknown key {key!r}; known are {', '.join(SETTINGS)}")
+        expected = SETTINGS[key].kind
         if not isinstance(value, expected):
             raise ConfigurationError(f"{where} {key} must be a {expected.__name__}")
     fail_on = table.get("fail-on")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tensorproof.rules.rule import Phase, Rule
+
+if TYPE_CHECKING:
+    from tensorproof.model_map import AnalysedModel, ModelMap
 
 SCHEMA_VERSION = 1
 
@@ -15,8 +18,8 @@ SCHEMA_VERSION = 1
 class Verdict(StrEnum):
     """How sure a finding is.
 
-    `confirmed` means that a real runtime was run and the node failed; `certain` that nothing was run, and that every run which
-    reaches the place fails.
+    `confirmed` means that a real runtime was run and the node failed; `certain` that nothing was run and nothing has to be: every
+    run which reaches the place fails, or a committed file promises what no longer holds.
     """
 
     CONFIRMED = "confirmed"
@@ -264,6 +267,12 @@ class Report:
     suppressed: int = 0
     files: tuple[str, ...] | None = None
     errors: tuple[str, ...] = ()
+    #: The change of the model or of its source that all applied repairs make together, as a unified diff; of `fix` alone.
+    change: str | None = field(default=None, repr=False, compare=False)
+    #: The options under which a command checked the model, as typed, so that other commands can be offered that check the same.
+    options: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
+    #: What a map of the model is made from, if the check kept it (`model_map`).
+    analysed: AnalysedModel | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_source(self) -> bool:
@@ -285,6 +294,14 @@ class Report:
 
         return notebook.render(self)
 
+    def model_map(self) -> ModelMap | None:
+        """The model node by node, with ranges, headroom and verdicts; None if the check did not keep the model."""
+        if self.analysed is None:
+            return None
+        from tensorproof.model_map import map_model
+
+        return map_model(self.analysed, self)
+
     def roots(self) -> tuple[Finding, ...]:
         """The findings that are defects of their own."""
         return tuple(f for f in self.findings if not f.consequence_of)
@@ -303,8 +320,12 @@ class Report:
             return False
         return bool(serious) or (fail_on == "incomplete" and not (self.coverage.complete and not self.errors))
 
-    def to_json(self) -> dict[str, Any]:
-        """The contract for machines: keys may be added, never renamed, within one schema version."""
+    def to_json(self, *, model_map: bool = False) -> dict[str, Any]:
+        """The contract for machines: keys may be added, never renamed, within one schema version.
+
+        With `model_map` it has the map of the model, too (null where the report has none).
+        """
+        mapped = self.model_map() if model_map else None
         return {
             "schema_version": SCHEMA_VERSION,
             "model": self.model,
@@ -327,4 +348,5 @@ class Report:
             "files": None if self.files is None else list(self.files),
             "errors": list(self.errors),
             "time": self.times,
+            **({"model_map": None if mapped is None else mapped.to_json()} if model_map else {}),
         }

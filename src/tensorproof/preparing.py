@@ -48,7 +48,8 @@ class ScanOptions(TypedDict, total=False):
     is the runtime whose arithmetic is assumed; by default that of the model's own kind. `effort` (0 to 3) says how far the
     analysis looks again at what its first pass cannot prove; `tensors` (smash, partition, expand) and `values` (interval,
     affine) choose what that first pass keeps. Without `cache`, summaries of weights are neither read from nor written to the
-    user's cache folder.
+    user's cache folder. With `model_map` the report keeps the model, for `Report.model_map()`; without a word it keeps one of up to
+    5,000 nodes, and False keeps none.
 
     For programs: `inputs` declares inputs (`{"x": "float32[N,3,32,32] in [0,1]"}`), `state` is a file of trained weights (PyTorch).
     `signature` picks one of a SavedModel. `trust` lets files of models run code of their own (Lambda layers of Keras, operators
@@ -70,6 +71,7 @@ class ScanOptions(TypedDict, total=False):
     state: str | None
     trust: bool
     signature: str | None
+    model_map: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ class Prepared:
     onnx_model: onnx.ModelProto | None = None
     program: TorchProgram | None = None
     framework: FrameworkModel | None = None
+    #: Whether reports keep the model, so that they can give a map of it; None: if it is small.
+    model_map: bool | None = None
 
     @classmethod
     def of(
@@ -112,6 +116,7 @@ class Prepared:
         state: str | None = None,
         trust: bool = False,
         signature: str | None = None,
+        model_map: bool | None = None,
     ) -> Prepared:
         """Read a model: a file, a ModelProto, `module.py:name`, a live model or a function. Options are checked first."""
         runtime = None if target is None else find_target(target)
@@ -125,13 +130,13 @@ class Prepared:
         reading = ReadingOptions(example, _parsed(inputs or {}), sizes, state, phase == "training", precision, trust, signature)
         framework = read_framework_file(Path(model), reading) if isinstance(model, str | Path) else None
         if framework is not None:
-            return cls._of_framework(framework, declared, runtime, abstraction, effort, checked_phase, reading)
+            return cls._of_framework(framework, declared, runtime, abstraction, effort, checked_phase, reading, model_map)
         found: Any = model
         if is_program(model) and not str(model).endswith(".pt2"):
             found = find_program(model, example=example)
             framework = read_framework_program(found, reading)
             if framework is not None:
-                return cls._of_framework(framework, declared, runtime, abstraction, effort, checked_phase, reading)
+                return cls._of_framework(framework, declared, runtime, abstraction, effort, checked_phase, reading, model_map)
         if is_program(model):
             options = ProgramOptions(
                 example, _parsed(inputs or {}), sizes, state, phase == "training", None if precision is None else _dtype(precision)
@@ -147,6 +152,7 @@ class Prepared:
                 program.path,
                 checked_phase,
                 program=program,
+                model_map=model_map,
             )
         if inputs or state or example is not None:
             raise ConfigurationError("inputs, example inputs and state belong to PyTorch programs; an ONNX file has its own")
@@ -165,6 +171,7 @@ class Prepared:
             path,
             checked_phase,
             onnx_model=proto,
+            model_map=model_map,
         )
 
     @classmethod
@@ -177,6 +184,7 @@ class Prepared:
         effort: int,
         phase: ModelPhase,
         options: ReadingOptions,
+        model_map: bool | None,
     ) -> Prepared:
         """A model of TensorFlow, Keras or JAX, as the target computes it."""
         if options.precision is not None and not framework.converts:
@@ -197,6 +205,7 @@ class Prepared:
             framework.path,
             phase,
             framework=framework,
+            model_map=model_map,
         )
 
     @property
@@ -315,6 +324,7 @@ class Prepared:
             insist=insist,
             phase=self.phase,
             trainable=self.trainable,
+            model_map=self.model_map,
         )
         weight_cache.save()
         if self.framework is not None:

@@ -201,6 +201,12 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
 )
 
 
+def flushes_subnormals(name: str) -> bool:
+    """Whether the target of that name takes every subnormal number for zero. What is no target of ours does not."""
+    target = TARGETS.get(name)
+    return target is not None and target.flushes_results and target.flushes_operands
+
+
 def find_target(name: str) -> Target:
     """The target of that name."""
     try:

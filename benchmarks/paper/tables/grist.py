@@ -62,7 +62,7 @@ def section(results: Mapping[str, Json], size: Size) -> Section:
         setup=(
             "The programs are rebuilt as training scripts with generated data; frameworks are those of today.",
             "A run counts if the replay fails in a fresh process. Baselines run with three seeds and take at most as many steps as "
-            "come to about 20 times the time of the search: ratios with > are lower bounds.",
+            "come to about ten times the time of the search: ratios with > are lower bounds.",
         ),
     )
 

@@ -57,7 +57,7 @@ Trust = Annotated[bool, typer.Option("--trust", help="Let a model file run code 
 Effort = Annotated[int | None, typer.Option(metavar="0..3", help="How far to refine what is not proven at once.", show_default="1")]
 Select = Annotated[list[str] | None, typer.Option(metavar="CODES", help="Only these rules, e.g. NUM1,NUM203.")]
 Ignore = Annotated[list[str] | None, typer.Option(metavar="CODES", help="Not these rules; NUM101[/decoder/*] ignores by node.")]
-ReportFormat = Annotated[str, typer.Option("--format", help="terminal, json, sarif, github or junit.")]
+ReportFormat = Annotated[str, typer.Option("--format", help="terminal, json, sarif, github, junit, gitlab, markdown or html.")]
 OutputFile = Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write the report to a file.")]
 FailOn = Annotated[str | None, typer.Option(help="confirmed, possible, incomplete or never.", show_default="confirmed")]
 SourceRoot = Annotated[Path | None, typer.Option(metavar="DIR", help="Source excerpts are shown from files under it.")]
@@ -98,6 +98,9 @@ def check(
     stats: Annotated[bool, typer.Option("--stats", help="Show where the time went, on standard error.")] = False,
     format: ReportFormat = "terminal",
     output: OutputFile = None,
+    reports: Annotated[
+        list[str] | None, typer.Option("--report", metavar="FORMAT=FILE", help="Also write this report. Repeatable.")
+    ] = None,
     select: Select = None,
     ignore: Ignore = None,
     fail_on: FailOn = None,
@@ -109,6 +112,13 @@ def check(
     source_root: SourceRoot = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the samples.", show_default="0")] = None,
     budget: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of confirmation.")] = None,
+    budget_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Headroom that nodes had; fail where it has shrunk.")
+    ] = None,
+    write_budget: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the headroom of every node.")] = None,
+    budget_bits: Annotated[
+        float, typer.Option(metavar="BITS", help="Bits of headroom that a node may lose, and has to keep.")
+    ] = 1.0,
 ) -> None:
     """Report each operator that can produce NaN or infinity, with the range, the trail and a failing input."""
     from tensorproof.cli.check import CheckOptions, run_check
@@ -122,6 +132,7 @@ def check(
         stats=stats,
         format=format,
         output=output,
+        reports=tuple(reports or ()),
         select=_split(select),
         ignore=_split(ignore),
         fail_on="incomplete" if strict else fail_on,
@@ -132,6 +143,9 @@ def check(
         source_root=source_root,
         seed=seed,
         budget=budget,
+        budget_file=budget_file,
+        write_budget=write_budget,
+        budget_bits=budget_bits,
     )
     raise typer.Exit(run_check(options))
 
@@ -555,6 +569,20 @@ def explain(
             print(f"{rule.code}  {rule.name:34} {rule.summary}")
     else:
         print(render_rule(find_rule(code)))
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the project.")] = Path(),
+    ci: Annotated[
+        list[str] | None, typer.Option("--ci", metavar="NAME", help="Also files for github, gitlab or pre-commit. Repeatable.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
+) -> None:
+    """Write a commented configuration into pyproject.toml, with the inputs of the models that are found."""
+    from tensorproof.cli.init import InitOptions, run_init
+
+    raise typer.Exit(run_init(InitOptions(folder, tuple(ci or ()), force)))
 
 
 @app.command()

@@ -16,7 +16,7 @@ from tensorproof.cli.scanning import ScanArguments
 from tensorproof.configuration import Configuration, find_configuration
 from tensorproof.errors import ConfigurationError
 from tensorproof.findings import Report
-from tensorproof.report import find_format
+from tensorproof.report import SHOW_MODEL, find_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,9 @@ def _searched(
         if options.loss is None:
             raise ConfigurationError("--system-test: name the output that training makes small with --loss")
         search = partial(find_system_tests, loss=options.loss, lr=options.rate, steps=options.steps, batch=options.batch)
+    # Training changes weights: the scan looks at those that it may lead to.
+    scan = options.scan.options(configuration, weights="ranum" if options.system_test else "fixed")
+    scan["model_map"] = options.format in SHOW_MODEL
     report = search(
         options.model,
         nodes=options.nodes,
@@ -85,7 +88,6 @@ def _searched(
         witnesses=options.out,
         progress=progress,
         search_progress=search_progress,
-        # Training changes weights: the scan looks at those that it may lead to.
-        **options.scan.options(configuration, weights="ranum" if options.system_test else "fixed"),
+        **scan,
     )
-    return replace(report, model=str(options.model))
+    return replace(report, model=str(options.model), options=tuple(options.scan.words()))

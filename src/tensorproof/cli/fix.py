@@ -20,7 +20,7 @@ from tensorproof.repair.fixing import Fixed
 from tensorproof.repair.graph_diff import graph_diff
 from tensorproof.repair.saving import check_target, save_model, save_source
 from tensorproof.repair.source_changes import source_diffs
-from tensorproof.report import find_format
+from tensorproof.report import SHOW_MODEL, find_format
 from tensorproof.report.plain_text import one_line
 from tensorproof.report.source_lines import SourceTree
 
@@ -70,9 +70,10 @@ def run_fix(options: FixOptions) -> int:
         check_target(file, target, in_place=options.in_place)
     with shown_repairs(options.model.name) as progress:
         found = _found(options, configuration, progress)
-    report = replace(found.report(), model=str(options.model))
-    if options.diff:
-        sys.stdout.write(_diff(found, options))
+    shown = options.diff or options.format in SHOW_MODEL
+    report = replace(found.report(), model=str(options.model), change=_diff(found, options) if shown else None)
+    if options.diff and options.format not in SHOW_MODEL:
+        sys.stdout.write(report.change or "")
     else:
         put_out([_with_command(report, options)], options.format, options.output, options.source_root)
     if target is not None:
@@ -95,6 +96,8 @@ def _save(found: Fixed, file: Path, target: Path, *, in_place: bool) -> bool:
 
 
 def _found(options: FixOptions, configuration: Configuration, progress: Any) -> Fixed:
+    scan = options.scan.options(configuration)
+    scan["model_map"] = options.format in SHOW_MODEL
     return fix(
         options.model,
         nodes=options.nodes,
@@ -106,7 +109,7 @@ def _found(options: FixOptions, configuration: Configuration, progress: Any) -> 
         runs=options.runs,
         witnesses=options.witnesses,
         progress=progress,
-        **options.scan.options(configuration),
+        **scan,
     )
 
 

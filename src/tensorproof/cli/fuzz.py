@@ -146,6 +146,10 @@ def _put_out(result: CampaignResult, coverage: Coverage, options: FuzzOptions) -
         width = min(os.get_terminal_size().columns, 120) if seen else 100
         text = to_text(result, coverage.to_text().splitlines(), width=width, colour=seen and "NO_COLOR" not in os.environ)
         write_out(text, options.output)
+    elif options.format == "html":
+        from tensorproof.compare.fuzzing.campaign_page import to_html
+
+        write_out(to_html(result, coverage.to_text().splitlines()), options.output)
     else:
         put_out([to_report(result)], options.format, options.output, Path.cwd())
 

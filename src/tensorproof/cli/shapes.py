@@ -36,9 +36,10 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigurationError(f"{message}; see tensorproof shapes --help")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="tensorproof shapes", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False)
-    add = parser.add_argument
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    made = _Parser(prog="tensorproof shapes", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False)
+    add = made.add_argument
     add("paths", nargs="+", metavar="PATH", help="Python files, notebooks or folders; `-` is standard input")
     add("--context", choices=get_args(Context), help="how calls are told apart (default: full)")
     add("--values", choices=get_args(Values), help="what is kept where paths meet (default: full)")
@@ -52,13 +53,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--baseline", type=Path, metavar="FILE", help="known findings, not reported again")
     add("--write-baseline", type=Path, metavar="FILE", help="write the findings as a new baseline")
     add("--debug", action="store_true", help="show the traceback of an error")
-    return parser
+    return made
 
 
 def run_shapes(arguments: Sequence[str]) -> int:
     """Analyse, print one report, and answer with the exit code: 2 if a file could not be analysed, else as `--fail-on` asks."""
     try:
-        given = _parser().parse_args(arguments)
+        given = parser().parse_args(arguments)
     except SystemExit as exit_request:  # after --help
         return int(exit_request.code or 0)
     configuration = find_configuration(Path.cwd())

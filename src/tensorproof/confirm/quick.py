@@ -35,6 +35,7 @@ from tensorproof.execute.worker import WorkerDied, WorkerError
 from tensorproof.findings import Finding
 from tensorproof.frontends.onnx_tensor import Tensors
 from tensorproof.graph import ABSENT, Model
+from tensorproof.targets import flushes_subnormals
 
 if TYPE_CHECKING:
     import onnx
@@ -73,7 +74,7 @@ class QuickConfirm:
         elif watches:
             self._round_values(model, analysis)
             scene = Scene.of(model, analysis)
-            with Runtime(data_folder=self.data_folder, time_limit=self.time_limit) as runtime:
+            with self._runtime(watches) as runtime:
                 for group in _slices([w for w in watches if not w.in_body], model, analysis):
                     self._observe(runtime, group, scene)
                 self._observe_bodies(runtime, watches, scene)
@@ -83,6 +84,13 @@ class QuickConfirm:
         self.failing |= {(w.finding.rule.code, w.finding.node): w.point for w in watches if w.point is not None}
         settled = {w.index: w.settled() for w in watches}
         return [settled.get(index, finding) for index, finding in enumerate(analysis.findings)]
+
+    def _runtime(self, watches: Sequence[Watch]) -> Runtime:
+        """ONNX Runtime in the arithmetic of the target, as far as it has it: subnormals as zeros, where the target has none."""
+        flushes = any(flushes_subnormals(watch.finding.target) for watch in watches)
+        if flushes:
+            self.notes.append("ONNX Runtime took subnormal numbers for zero, as the target does")
+        return Runtime(data_folder=self.data_folder, time_limit=self.time_limit, flushes=flushes)
 
     def _is_chosen(self, watch: Watch) -> bool:
         return not self.nodes or any(fnmatchcase(watch.finding.node, pattern) for pattern in self.nodes)

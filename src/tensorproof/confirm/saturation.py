@@ -37,6 +37,8 @@ STEPS, STEP, DECAY = 60, 0.2, 0.95
 FEW_STEPS, SMALL_STEP = 6, 0.01
 #: How near to the bound the second of two units comes, relative to the bound: nearer, a small step would carry it beyond.
 MARGIN = 0.01
+#: Rows that stay farther from it are no use.
+FAR = 0.05
 #: Bisections that end beside the bound.
 BISECTIONS = 8
 
@@ -58,22 +60,24 @@ class Saturation:
         self._rows = sizes.pop() if len(sizes) == 1 else 0
         self._bounds = [place for node in _clips(model, loss) for place in _places(node)] if self._rows else []
 
-    def examples(self, units: int) -> Iterator[tuple[Point, Callable[[Point], Point]]]:
-        """One example for each bound that a row reaches, by one unit just beyond it; or, of two, the second just before or near.
+    def examples(self, draw: int = 0) -> Iterator[tuple[Point, Callable[[Point], Point]]]:
+        """Examples for each bound that a row reaches: by one unit just beyond it; and by two, the second just before or near.
 
-        Its labels are those with the least loss. With it comes what leads an example that was moved back to the bound.
+        Their labels are those with the least loss. With each comes what leads it back to the bound when it was moved. Each
+        draw gives others.
         """
         for number, place in enumerate(self._bounds):
-            rng = np.random.default_rng([self._seed, number, units])
-            start = {name: sample(rng, *where, "uniform") for name, where in self._domains.items()}
-            try:
-                climb = _Climb(self, place, start)
-                chosen = np.argsort(rng.random((self._rows, climb.width)), axis=1)[:, :units]
-                if climb.width >= units and climb.run(chosen, STEPS, STEP):
-                    yield self._labelled(climb.point), partial(self._led_back, place, units)
-            except (NotExecutable, RuntimeError, IndexError, ValueError):
-                # A meaning that does not hold for this use: such examples are no help.
-                return
+            for kind, choose in enumerate((_Climb.alone, _Climb.in_pairs, _Climb.with_companions)):
+                rng = np.random.default_rng([self._seed, draw, number, kind])
+                start = {name: sample(rng, *where, "uniform") for name, where in self._domains.items()}
+                try:
+                    climb = _Climb(self, place, start)
+                    units = choose(climb, rng)
+                    if units is not None and climb.run(units, STEPS, STEP) and climb.restart_rows(start):
+                        yield self._labelled(climb.point), partial(self._led_back, place, units.shape[1])
+                except (NotExecutable, RuntimeError, IndexError, ValueError):
+                    # A meaning that does not hold for this use: such examples are no help.
+                    return
 
     def _led_back(self, place: Place, units: int, example: Point) -> Point:
         """The example with the most advanced units of its rows beside the bound again."""
@@ -81,6 +85,7 @@ class Saturation:
         advanced = climb.most_advanced(units)
         climb.go_back(advanced, FEW_STEPS, SMALL_STEP)
         climb.run(advanced, FEW_STEPS, SMALL_STEP)
+        climb.restart_rows(example)
         return climb.point
 
     # -- what climbs ask ------------------------------------------------------------------------------------------------
@@ -145,13 +150,38 @@ class _Climb:
     def __init__(self, saturation: Saturation, place: Place, start: Point) -> None:
         self._saturation = saturation
         self._place = place
-        self.width = saturation.beyond(place, start)[0].shape[1]
         self._units = np.zeros((saturation.rows, 1), np.int64)
         self.point = start
+        self._width = self._elements().shape[1]
+
+    def alone(self, rng: np.random.Generator) -> Units | None:
+        """One unit for each row."""
+        return rng.integers(self._width, size=(self._saturation.rows, 1))
+
+    def in_pairs(self, rng: np.random.Generator) -> Units | None:
+        """Two units for each row."""
+        return np.argsort(rng.random((self._saturation.rows, self._width)), axis=1)[:, :2] if self._width > 1 else None
+
+    def with_companions(self, rng: np.random.Generator) -> Units | None:
+        """One unit for each row, after the one that comes nearest to the bound when that unit goes beyond it."""
+        if self._width < 2:
+            return None
+        units = rng.integers(self._width, size=(self._saturation.rows, 1))
+        self.run(units, STEPS, STEP)
+        elements = self._elements()
+        np.put_along_axis(elements, units, -np.inf, 1)
+        return np.concatenate([elements.argmax(axis=1, keepdims=True), units], axis=1)
 
     def most_advanced(self, units: int) -> Units:
-        elements = self._saturation.beyond(self._place, self.point)[0].detach().numpy()
-        return np.argsort(-elements, axis=1, kind="stable")[:, :units]
+        return np.argsort(-self._elements(), axis=1, kind="stable")[:, :units]
+
+    def restart_rows(self, start: Point) -> bool:
+        """Rows whose last unit stayed far from the bound are what they were at first; whether any row is beyond it then."""
+        self.point = self._rows_of(self.point, start, self._measured(self.point)[1] < -FAR)
+        return bool((self._measured(self.point)[0] > 0.0).any())
+
+    def _elements(self) -> Array:
+        return self._saturation.beyond(self._place, self.point)[0].detach().numpy().copy()
 
     def run(self, units: Units, steps: int, size: float) -> bool:
         """Whether any row got beyond the bound."""

@@ -43,6 +43,8 @@ class SystemObjective(Objective):
         super().__init__(model, finding, node, variables)
         self._training = training
         self._is_still = False
+        #: Whether derivatives through the step may be substitutes where true ones are dead.
+        self.substitutes = True
         self._last: tuple[Mapping[str, Tensor], dict[int, Tensor]] | None = None
 
     def measure(self, point: Mapping[str, npt.NDArray[Any]]) -> Measured:
@@ -76,7 +78,9 @@ class SystemObjective(Objective):
                 leaves[name] = tensors[name].requires_grad_()
         example, inference = parts(tensors)
         feeds: dict[int, Tensor] = {self._numbers[name]: tensor for name, tensor in inference.items()}
-        return feeds | (self._trained(example) if self._is_still else self._training.differentiable(example)), leaves
+        if self._is_still:
+            return feeds | self._trained(example), leaves
+        return feeds | self._training.differentiable(example, substitutes=self.substitutes), leaves
 
     def _trained(self, example: Mapping[str, Tensor]) -> dict[int, Tensor]:
         """The weights after training without derivatives; those of the last example are kept."""

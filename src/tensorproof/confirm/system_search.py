@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 #: Descents that go on from the best point so far have smaller steps, one after the other, in widths of the box.
 LATER_RATES = (0.02, 0.008, 0.003)
-#: Steps that make starts of another kind better, and rounds in which the best of them is made better still.
-FIRST_STEPS, LATER_STEPS, ROUNDS = 10, 4, 40
+#: Steps that make starts of another kind better, and those of each round in which the best of them is made better still.
+FIRST_STEPS, LATER_STEPS = 10, 4
+#: What a round has to gain, relative to the objective, for another one to follow.
+GAIN = 0.01
 #: The first steps of the gradient's sign by either part alone, in widths of the box.
 INPUT_STEP, EXAMPLE_STEP = 0.3, 0.01
 #: Orders of rows that are tried between two points on either side of 0.
@@ -98,7 +100,7 @@ class SystemSearch(Search):
         budget: Budget,
         *,
         first: Sequence[Point] = (),
-        more: Iterable[tuple[Point, Lead]] = (),
+        more: Iterable[Sequence[tuple[Point, Lead]]] = (),
         report: Callable[[int, float], None] | None = None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -157,21 +159,36 @@ class SystemSearch(Search):
         self._rate = ADAM_RATE
 
     def _other_starts(self) -> Iterator[Point]:
-        """The best one of another kind, made better in further rounds."""
-        found: list[tuple[float, Point, Lead]] = []
-        for start, lead in self._more:
-            self._sizes[INFERENCE] = INPUT_STEP
-            point = self._with_better_rows(self._relabelled(self._with_better_input(start, FIRST_STEPS)))
-            point = self._with_better_input(point, FIRST_STEPS)
-            found.append((self._measure(point).value, point, lead))
-        if found:
+        """The best point of each group, made better for as long as it gets better. They may spend half of the budget."""
+        assert self._system is not None
+        self._system.substitutes = False
+        for group in self._more:
+            if self.evaluations > self._budget.evaluations // 2:
+                break
+            found: list[tuple[float, Point, Lead]] = []
+            for start, lead in group:
+                self._sizes = {INFERENCE: INPUT_STEP, TRAINING: EXAMPLE_STEP}
+                point = self._with_better_rows(self._relabelled(self._with_better_input(start, FIRST_STEPS)))
+                point = self._with_better_input(point, FIRST_STEPS)
+                found.append((self._measure(point).value, point, lead))
+                if self._crossed() is not None or self._is_spent():
+                    return
             _, point, lead = min(found, key=lambda entry: entry[0])
-            for _ in range(ROUNDS):
-                if self._is_spent():
-                    break
+            yield self._polished(point, lead)
+        self._system.substitutes = True
+
+    def _polished(self, point: Point, lead: Lead) -> Point:
+        """A point with a better input, rows, example and labels, in turn, for as long as that leads on."""
+        before = self._measure(point).value
+        while not self._is_spent():
+            for _ in range(2):
                 point = self._with_better_example(self._with_better_rows(self._with_better_input(point, LATER_STEPS)), lead)
-            yield point
-            yield from self._best_again()
+            point = self._relabelled(point)
+            value = self._measure(point).value
+            if not value < before - GAIN * abs(before):
+                break
+            before = value
+        return point
 
     def _with_better_rows(self, start: Point) -> Point:
         """A point with some rows of its training example in the place of others."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,7 +29,7 @@ from tensorproof.confirm.saturation import Saturation
 from tensorproof.confirm.search import Budget, Search, checked_method
 from tensorproof.confirm.shrink import shrunk
 from tensorproof.confirm.system_objective import SystemObjective, joined, parts
-from tensorproof.confirm.system_search import SystemObserver, SystemSearch
+from tensorproof.confirm.system_search import Lead, SystemObserver, SystemSearch
 from tensorproof.confirm.training import Training, trainable
 from tensorproof.errors import ConfigurationError
 from tensorproof.execute.instrument import prefix
@@ -47,6 +48,8 @@ How = Literal["direct", "matching", "samples"]
 
 #: Replays that go into making a system test plain: each of them trains.
 SHRINK_RUNS = 60
+#: Examples with active clips in one group, at most.
+MOST_STARTS = 50
 #: Unit tests whose weights are tried as targets of training.
 TARGETS = 2
 
@@ -137,7 +140,7 @@ class SystemConfirm(QuickConfirm):
             self._round_values(model, analysis)
             training = self._training(model, analysis)
             example = self._example_domains(model, analysis)
-            with Runtime(data_folder=self.data_folder, time_limit=self.time_limit) as runtime:
+            with self._runtime(watches) as runtime:
                 try:
                     for watch in watches:
                         self._find(watch, lambda watch: _Task(self, watch, model, analysis, training, example, runtime))
@@ -295,21 +298,19 @@ class _Task:
         self.evaluations += search.evaluations
         return self._observer.found, search.how
 
-    def _saturated(self, seed: int) -> Iterator[tuple[Point, Callable[[Point], Point]]]:
-        """Points whose training examples carry clips beyond their bounds: one unit of each row, or one of two.
-
-        With each comes what leads it back to its bound when it was moved.
-        """
+    def _saturated(self, seed: int) -> Iterator[list[tuple[Point, Lead]]]:
+        """Points whose training examples carry clips beyond their bounds, with what leads them back there when they were moved."""
         saturation = Saturation(self._model, self._training.loss_value, self._example, seed)
-        examples = (found for units in (1, 2) for found in saturation.examples(units))
-        for number, (example, lead_back) in enumerate(examples):
-            inference = next(points(seed, self._inference, number + 1, first=number, tactics=("uniform",)))
 
-            def lead(point: Point, lead_back: Callable[[Point], Point] = lead_back) -> Point:
-                training, inference = parts(point)
-                return joined(lead_back(training), inference)
+        def leading(lead_back: Callable[[Point], Point]) -> Lead:
+            return lambda point: joined(lead_back(parts(point)[0]), parts(point)[1])
 
-            yield joined(example, inference), lead
+        for draw in count():
+            inputs = points(seed + draw, self._inference, MOST_STARTS, tactics=("uniform",))
+            group = [(joined(e, i), leading(lead_back)) for (e, lead_back), i in zip(saturation.examples(draw), inputs)]
+            if not group:
+                return
+            yield group
 
     def _by_matching(self, budget: Budget) -> Point | None:
         """Weights of a unit test as the target of training; what comes near to them is improved by the search through the step."""

@@ -69,14 +69,17 @@ class Training:
             values = self._step(self._own, feeds, values)
         return {self.model.name_of(n): value.detach().double().numpy().astype(self._format(n).dtype) for n, value in values.items()}
 
-    def differentiable(self, example: Mapping[str, Tensor]) -> dict[int, Tensor]:
-        """The weights after training on a float64 example, by number, with derivatives with respect to that example."""
+    def differentiable(self, example: Mapping[str, Tensor], *, substitutes: bool = True) -> dict[int, Tensor]:
+        """The weights after training on a float64 example, by number, with derivatives with respect to that example.
+
+        Where derivatives are dead, they may be substitutes for true ones.
+        """
         feeds = {self._numbers[name]: tensor for name, tensor in example.items()}
         fixed = {number: tensor.detach() for number, tensor in feeds.items()}
         values = self._initial(self._exact)
         for _ in range(self.steps):
             exact = self._step(self._exact, fixed, {n: value.detach() for n, value in values.items()})
-            led = self._step(self._sought, feeds, values, create_graph=True)
+            led = self._step(self._sought if substitutes else self._exact, feeds, values, create_graph=True)
             values = {n: exact[n] + (led[n] - led[n].detach()).nan_to_num(0.0) for n in values}
         return values
 

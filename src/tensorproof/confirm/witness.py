@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from tensorproof.files import write_bytes, write_text
 from tensorproof.findings import Finding, Witness
+from tensorproof.targets import flushes_subnormals
 
 if TYPE_CHECKING:
     import onnx
@@ -77,10 +78,12 @@ LEGAL = {legal}
 #: "result": a result is not finite. "flag": the same, inside the body of an If, Loop or Scan. "stop": the runtime refuses
 #: to go on. "operand": no integer holds the operand.
 SEEN_AT = {seen_at!a}
+#: Whether the target takes subnormal numbers for zero. The first session of a process decides that for all of them.
+FLUSHES = {flushes!a}
 
 
 def test_{test_name}_happens_again():
-    happened, account = replay(in_own_process=SEEN_AT == "stop")
+    happened, account = replay(in_own_process=SEEN_AT == "stop" or FLUSHES)
     assert happened, account
 
 
@@ -103,6 +106,8 @@ def replay_here():
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
+    if FLUSHES:
+        options.add_session_config_entry("session.set_denormal_as_zero", "1")
     session = ort.InferenceSession(str(HERE / MODEL), options, providers=["CPUExecutionProvider"])
     feeds, values = inputs(session)
     observed = [output.name for output in session.get_outputs()]
@@ -220,6 +225,7 @@ def save(
         results=list(results),
         legal=_literal(legal),
         seen_at=seen_at,
+        flushes=flushes_subnormals(finding.target),
         part=part.name,
         arrays=arrays.name,
     )

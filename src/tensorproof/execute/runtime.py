@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 class Runtime:
     """Sessions that share a process. Use as a context manager.
 
-    `time_limit` counts from the start of the runtime; beyond it every run ends in WorkerDied.
+    `time_limit` counts from the start of the runtime; beyond it every run ends in WorkerDied. With `flushes`, subnormal operands
+    and results are zero in it, as they are on targets that flush them.
     """
 
-    def __init__(self, *, data_folder: str | None = None, time_limit: float | None = None) -> None:
+    def __init__(self, *, data_folder: str | None = None, time_limit: float | None = None, flushes: bool = False) -> None:
         self._data_folder = data_folder
+        self.flushes = flushes
         self._deadline = None if time_limit is None else time.monotonic() + time_limit
         self._worker: Worker | None = None
         self._starts = 0
@@ -90,7 +92,7 @@ class Session:
         """The process, and the session's handle in it."""
         worker, start = self._runtime.worker()
         if self._handle is None or start != self._start:
-            self._handle, self._start = worker.load(self._model, self._runtime.data_folder), start
+            self._handle, self._start = worker.load(self._model, self._runtime.data_folder, flushes=self._runtime.flushes), start
         return worker, self._handle
 
     def close(self) -> None:

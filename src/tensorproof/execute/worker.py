@@ -88,9 +88,12 @@ class Worker:
                 except OSError:
                     pass
 
-    def load(self, model: bytes, folder: str | None = None, *, threads: int = 1) -> int:
-        """Prepare a session; returns its handle."""
-        return self._ask("load", model, folder, threads)
+    def load(self, model: bytes, folder: str | None = None, *, threads: int = 1, flushes: bool = False) -> int:
+        """Prepare a session; returns its handle.
+
+        ONNX Runtime decides by the first session of a process whether subnormal numbers are flushed to zero in all of them.
+        """
+        return self._ask("load", model, folder, threads, flushes)
 
     def run(self, handle: int, feeds: Feeds) -> list[npt.NDArray[Any]]:
         """All outputs of a session."""
@@ -162,7 +165,7 @@ class _Sessions:
         self.sessions: dict[int, Any] = {}
         self.count = 0
 
-    def load(self, model: bytes, folder: str | None, threads: int) -> int:
+    def load(self, model: bytes, folder: str | None, threads: int, flushes: bool) -> int:
         import onnxruntime as ort
 
         options = ort.SessionOptions()
@@ -172,6 +175,8 @@ class _Sessions:
         options.inter_op_num_threads = 1
         if folder is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        if flushes:
+            options.add_session_config_entry("session.set_denormal_as_zero", "1")
         self.count += 1
         self.sessions[self.count] = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         return self.count

@@ -147,6 +147,27 @@ def _(call: TensorflowCall) -> int:
     return pair("Sub", _held(call, 0), pair("Add", pair("Mul", _held(call, 2), momentum), change))
 
 
+@sub.tensorflow(*_both("CenteredRMSProp"))
+def _(call: TensorflowCall) -> int:
+    """x - v with v = m v + r g / sqrt(h - a^2 + e) and the running means h of squares and a of gradients.
+
+    The variance h - a^2 is not negative in exact arithmetic. As computed it can be, by more than e: where gradients fall to a
+    constant, both means stop a few units in the last place above their limits, and the square of one is farther above.
+    """
+    format = call.arithmetic_format()
+    pair = partial(call.emit, formats=(format,))
+    rate, decay, momentum, epsilon, gradient = (call.operand(index) for index in (4, 5, 6, 7, 8))
+    rest = pair("Sub", call.value(1.0, format), decay)
+    # In TensorFlow's own order, x + (new - x) (1 - p): their difference cancels, and another rounding would be another number.
+    mean, squares = _held(call, 1), _not_negative(call, _held(call, 2), format)
+    mean = pair("Add", mean, pair("Mul", pair("Sub", gradient, mean), rest))
+    squares = pair("Add", squares, pair("Mul", pair("Sub", pair("Mul", gradient, gradient), squares), rest))
+    variance = pair("Sub", squares, pair("Mul", mean, mean))
+    root = pair("Sqrt", pair("Add", variance, epsilon))
+    change = pair("Div", pair("Mul", rate, gradient), root)
+    return pair("Sub", _held(call, 0), pair("Add", pair("Mul", _held(call, 3), momentum), change))
+
+
 @sub.tensorflow(*_both("Adadelta"))
 def _(call: TensorflowCall) -> int:
     """x - r g sqrt(d + e) / sqrt(h + e) with running means h of squares and d of squares of changes."""

@@ -659,7 +659,11 @@ def _finish(call: Call, x: Range, bound: Bound | None) -> Range:
         else:
             hull = x.hull()
             # Rounding is monotone: the hull of what is rounded is the hull, rounded.
-            result = x.rounded(*rounding.cells(x.low, x.high, hull), rounding.interval(*hull) if x.low.size else hull)
+            rounded = rounding.interval(*hull) if x.low.size else hull
+            if bound is None and x.format.low <= rounded[0] and rounded[1] <= x.format.high:
+                # Nothing is to be said of single cells: those that would be merged afterwards are merged at once.
+                x = x.limit(call.cells)
+            result = x.rounded(*rounding.cells(x.low, x.high, hull), rounded)
         if bound is not None:
             result = within(result, bound)
         return _coarsened(call, _cut_overflow(call, result))

@@ -15,7 +15,7 @@ number, x = max(x, 0) - max(-x, 0), are kept as a second way to write the symbol
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import NamedTuple, TypeAlias
 
@@ -37,6 +37,7 @@ from tensorproof.ranges.fields import (
     multiplied,
     negated,
     reciprocal,
+    sum_of,
 )
 from tensorproof.ranges.range import Range, align
 from tensorproof.ranges.views import Broadcast, Map, Sizes, Sliced, Summed, View, followed, shape_after, sliced_shape
@@ -46,6 +47,7 @@ MOST_TERMS = 12
 #: So many maxima of a form are looked at, the newest first.
 _MOST_HINGES = 3
 
+#: Symbols and forms are numbered as they are made: where an order is needed, it is the same in every run.
 _numbers = count()
 
 
@@ -100,10 +102,11 @@ class Hinge(NamedTuple):
 class Form:
     """The elements of one tensor as an affine form. Immutable."""
 
-    __slots__ = ("_excesses", "centre", "is_related", "shape", "terms")
+    __slots__ = ("_excesses", "centre", "is_related", "number", "shape", "terms")
 
     def __init__(self, shape: Sizes, centre: Field, terms: Mapping[Key, Field], *, is_related: bool = False) -> None:
         self.shape = shape
+        self.number = next(_numbers)
         self.centre = centre
         self.terms = terms
         #: Whether terms met that are not independent: only then can the form know more than the intervals it is made from.
@@ -132,7 +135,9 @@ class Form:
             low, high = np.maximum(x.low, aligned.lows[1]), np.minimum(x.high, aligned.highs[1])
         # What misses a cell altogether holds only if a hazard fired that was cut off there.
         missed = low > high
-        return x.replace(np.where(missed, x.low, low), np.where(missed, x.high, high), None)
+        if missed.any():
+            low, high = np.where(missed, x.low, low), np.where(missed, x.high, high)
+        return x.replace(low, high, None)
 
     def rounded(self, x: Range, relative: float, absolute: float) -> Form | None:
         """The form of x after each element was rounded: an error of relative * |element| + absolute, a fresh symbol."""
@@ -148,17 +153,39 @@ class Form:
 
     def bounds(self) -> Field:
         """The bounds of all elements."""
-        total = self.centre
-        for (symbol, view), coefficient in self.terms.items():
-            total = added(total, multiplied(coefficient, bounds_of(symbol.range(view))))
-        return total
+        return sum_of((self.centre, *self._products()))
+
+    def _products(self) -> list[Field]:
+        return [multiplied(coefficient, bounds_of(symbol.range(view))) for (symbol, view), coefficient in self.terms.items()]
 
     # -- other ways to write it ----------------------------------------------------------------------------------------
 
     def _narrowest(self, *, cases: bool = True) -> Field:
         """Bounds of all elements, also by the axioms of the maxima in the form; with `cases`, both of each are told apart."""
-        found = self.bounds()
         maxima = self._hinges()[:_MOST_HINGES]
+        if not maxima:
+            return self.bounds()
+        related, others = self._parted(maxima)
+        return sum_of((related._narrowest_by(maxima, cases=cases), *others._products()))
+
+    def _parted(self, maxima: Sequence[Key]) -> tuple[Form, Form]:
+        """The form as a sum: what these maxima may say more about, and terms that add the same to every way to write it.
+
+        Those terms are no maxima, and stand neither in an argument of one nor, since cases write the arguments of these maxima
+        out, in an argument of a maximum there. Bounds of large tensors are mostly among them, and need not be added up anew
+        for each way to write the rest.
+        """
+        arguments = _arguments(self.terms)
+        for argument in _arguments(maxima):
+            arguments += _arguments(argument.terms)
+        met = {term for argument in arguments for term in argument.terms}
+        related = {key: c for key, c in self.terms.items() if key in met or key[0].hinge is not None}
+        others = {key: c for key, c in self.terms.items() if key not in related}
+        return Form(self.shape, self.centre, related), Form(self.shape, ZERO, others)
+
+    def _narrowest_by(self, maxima: Sequence[Key], *, cases: bool) -> Field:
+        """The same, by the axioms of these maxima."""
+        found = self.bounds()
         for key in maxima:
             symbol, view = key
             argument = symbol.argument(view)
@@ -274,6 +301,11 @@ def combined(shape: Sizes, parts: Iterable[tuple[Field, Form]], error: Field = Z
     if has_maxima and not related:
         result.is_related = result.has_related_maxima
     return result
+
+
+def _arguments(terms: Iterable[Key]) -> list[Form]:
+    """What the maxima among some terms are the positive parts of."""
+    return [argument for symbol, view in terms if (argument := symbol.argument(view)) is not None]
 
 
 def _limited(form: Form) -> Form | None:

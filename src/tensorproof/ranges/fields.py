@@ -6,16 +6,19 @@ arithmetic rounds outward, and not at all where float64 is exact, so that what c
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from itertools import zip_longest
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorproof.formats import FLOAT64, Array
 from tensorproof.ranges.grid import Grid, Shape
 from tensorproof.ranges.range import CELL_BUDGET, Range, align
+from tensorproof.ranges.regrouping import tidy
 
 Ends: TypeAlias = tuple[float, float]
 Field: TypeAlias = Ends | Range
@@ -38,6 +41,25 @@ def field(shape: Shape, grid: Grid, low: Array, high: Array) -> Field:
 def bounds_of(x: Range) -> Field:
     """The bounds of a tensor as a field."""
     return field(x.shape or (), x.grid, x.low, x.high)
+
+
+def condensed(x: Range) -> Range:
+    """The same bounds where neighbouring cells with the same ends along an axis are one cell: offsets often come in long runs."""
+    grid, low, high = list(x.grid), x.low, x.high
+    for axis, cuts in enumerate(grid):
+        if cuts is None:
+            continue
+        starts = np.flatnonzero(np.append(True, _changes(low, axis) | _changes(high, axis)))
+        if len(starts) < len(cuts) - 1:
+            low, high = np.take(low, starts, axis), np.take(high, starts, axis)
+            grid[axis] = tidy(np.append(cuts[starts], cuts[-1]))
+    return Range(FLOAT64, x.shape, tuple(grid), low, high)
+
+
+def _changes(array: Array, axis: int) -> npt.NDArray[np.bool_]:
+    """For each entry along an axis but the first, whether any number differs from the one before."""
+    entries = np.moveaxis(array, axis, 0)
+    return (entries[1:] != entries[:-1]).reshape(len(entries) - 1, -1).any(axis=1)
 
 
 def are_affordable(a: Range, b: Range) -> bool:
@@ -76,6 +98,12 @@ def added(a: Field, b: Field) -> Field:
         return b if a == ZERO else a
     shape, grid, (la, ha), (lb, hb) = _aligned(a, b)
     return field(shape, grid, _sum(la, lb, -np.inf), _sum(ha, hb, np.inf))
+
+
+def sum_of(parts: Iterable[Field]) -> Field:
+    """The sum of fields, those of few cells first: large grids are gone through as rarely as can be."""
+    by_size = sorted(parts, key=lambda part: 1 if isinstance(part, tuple) else part.low.size)
+    return functools.reduce(added, by_size, ZERO)
 
 
 def multiplied(a: Field, b: Field) -> Field:
@@ -186,15 +214,24 @@ def _number_product(a: float, b: float, towards: float) -> float:
 
 def _sum(a: Array, b: Array, towards: float) -> Array:
     """a + b rounded in one direction: the error of the nearest sum is a float64 number (Knuth, TAOCP 2, section 4.2.2)."""
-    total = a + b
-    part = total - a
-    error = (a - (total - part)) + (b - part)
+    total = np.asarray(a + b)
+    part = np.subtract(total, a, out=np.empty_like(total))
+    error = np.subtract(total, part, out=np.empty_like(total))
+    np.subtract(a, error, out=error)
+    np.subtract(b, part, out=part)
+    np.add(error, part, out=error)
     # NaN stands for an error that overflowed on the way: the neighbour is taken then, too.
-    inexact = ~(error >= 0) if towards < 0 else ~(error <= 0)
-    result = np.where(inexact, np.nextafter(total, towards), total)
-    # A bound that left float64 in the wrong direction, or met its opposite, bounds nothing.
-    lost = np.isnan(result) | (result == -towards)
-    return np.where(lost, towards, result)
+    exact = np.greater_equal(error, 0.0) if towards < 0 else np.less_equal(error, 0.0)
+    if not exact.all():
+        np.nextafter(total, towards, out=total, where=~exact)
+    return _bounding(total, towards)
+
+
+def _bounding(ends: Array, towards: float) -> Array:
+    """Ends where one that left float64 in the wrong direction, or met its opposite, bounds nothing."""
+    if np.isfinite(ends).all():
+        return ends
+    return np.where(np.isnan(ends) | (ends == -towards), towards, ends)
 
 
 def _product(a: Array, b: Array, towards: float) -> Array:
@@ -205,15 +242,14 @@ def _product(a: Array, b: Array, towards: float) -> Array:
         if abs(math.frexp(scale)[0]) != 0.5 or bool((np.abs(result) < 2.0**-1000).any()):
             result = np.nextafter(result, towards)
         result = np.where(numbers == 0, 0.0, result) if scale else np.zeros_like(result)
-        return np.where(np.isnan(result) | (result == -towards), towards, result)
+        return _bounding(result, towards)
     digits_a, digits_b = np.frexp(a)[0] * 2.0**26, np.frexp(b)[0] * 2.0**26
     exact = (np.rint(digits_a) == digits_a) & (np.rint(digits_b) == digits_b)
     exact = (exact | (np.abs(digits_a) == 2.0**25) | (np.abs(digits_b) == 2.0**25)) & (np.abs(result) > 2.0**-1000)
     result = np.where(exact, result, np.nextafter(result, towards))
     # An unbounded interval stands for arbitrarily large numbers, never for infinity itself.
     result = np.where((a == 0) | (b == 0), 0.0, result)
-    lost = np.isnan(result) | (result == -towards)
-    return np.where(lost, towards, result)
+    return _bounding(result, towards)
 
 
 def larger(a: Field, b: Field) -> Field:

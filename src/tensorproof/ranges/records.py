@@ -111,6 +111,10 @@ class Summary:
     def high(self) -> float:
         return self.ends[1]
 
+    def without_array(self) -> Summary:
+        """The same, without the constant that its ends would be looked for in."""
+        return self if self._constant is None else Summary(self.format, self.shape, *self.ends, self.special)
+
     def join(self, other: Summary) -> Summary:
         low, high = min(self.low, other.low), max(self.high, other.high)
         shape = self.shape if self.shape == other.shape else None

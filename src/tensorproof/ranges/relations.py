@@ -7,8 +7,8 @@ that is related to nothing but itself.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from tensorproof.ranges.fields import (
     added,
     around_zero,
     bounds_of,
+    condensed,
     digest,
     field,
     is_zero,
@@ -56,7 +57,7 @@ def form_of(x: Range) -> Form | None:
         if few and (x.low is x.high or bool((x.low == x.high).all())):
             x.form = Form(x.sizes, bounds_of(x), {})
         else:
-            x.form = Form.symbol(Symbol(x.sizes, x))
+            x.form = Form.symbol(Symbol(x.sizes, x if few else functools.partial(condensed, x)))
     return x.form
 
 
@@ -65,11 +66,20 @@ def is_small(x: Range) -> bool:
     return x.has_known_shape and x.size <= _MOST_CONSTANTS
 
 
-class Operand(NamedTuple):
-    """A tensor as an operator reads it: its form and its bounds."""
+class Operand:
+    """A tensor as an operator reads it: its form and its bounds, which are made when they are asked for."""
 
-    form: Form
-    bounds: Field
+    __slots__ = ("_bounds", "form")
+
+    def __init__(self, form: Form, bounds: Field | Callable[[], Field]) -> None:
+        self.form = form
+        self._bounds = bounds
+
+    @property
+    def bounds(self) -> Field:
+        if callable(self._bounds):
+            self._bounds = self._bounds()
+        return self._bounds
 
 
 def read(op: Call, x: Range) -> Operand | None:
@@ -82,15 +92,22 @@ def read(op: Call, x: Range) -> Operand | None:
     form = form_of(x)
     if form is None:
         return None
-    bounds = bounds_of(x)
     format, target = x.format, op.target
     relative = format.unit_roundoff if target.keeps_chains_wide and format.bits < 32 else 0.0
     absolute = format.smallest_normal if target.flushes_operands else format.smallest_subnormal if relative else 0.0
     if relative or absolute:
-        radius = (relative * x.magnitude() + absolute) * (1.0 + 2.0**-10)
-        slack = around_zero(field(x.sizes, x.grid, radius, radius))
-        return Operand(combined(form.shape, [(ONE, form)], slack), added(bounds, slack))
-    return Operand(form, bounds)
+        slack = _slack(x, relative, absolute)
+        return Operand(combined(form.shape, [(ONE, form)], slack), lambda: added(bounds_of(x), slack))
+    return Operand(form, lambda: bounds_of(x))
+
+
+def _slack(x: Range, relative: float, absolute: float) -> Field:
+    """An error of relative * |element| + absolute on either side; one interval for all cells where it is the same for all."""
+    if relative == 0.0:
+        radius = absolute * (1.0 + 2.0**-10)
+        return -radius, radius
+    radii = (relative * x.magnitude() + absolute) * (1.0 + 2.0**-10)
+    return around_zero(field(x.sizes, x.grid, radii, radii))
 
 
 def _all_read(op: Call, operands: Sequence[Range]) -> list[Operand] | None:
@@ -193,7 +210,7 @@ def _excess(result: Range, a: Operand, b: Operand) -> Form:
 
 def _ordered(a: Operand, b: Operand) -> tuple[Operand, Operand]:
     """Two operands in an order that does not depend on which comes first: constants last."""
-    return (b, a) if (not a.form.terms, id(a.form)) > (not b.form.terms, id(b.form)) else (a, b)
+    return (b, a) if (not a.form.terms, a.form.number) > (not b.form.terms, b.form.number) else (a, b)
 
 
 def _larger(result: Range, a: Operand, b: Operand) -> Operand:

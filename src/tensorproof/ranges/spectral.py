@@ -46,7 +46,9 @@ def largest_sigma(stack: Numbers) -> float:
     """The same for each of a stack of matrices: the largest of all."""
     if stack.ndim == 2:
         return sigma(stack)
-    return max((largest_sigma(part) for part in stack), default=0.0)
+    # Often all of them are one matrix, repeated for each example of a batch.
+    different = [part for part, before in zip(stack, (None, *stack)) if before is None or not np.array_equal(part, before)]
+    return max(map(largest_sigma, different), default=0.0)
 
 
 def _sigma(matrix: Numbers) -> float:

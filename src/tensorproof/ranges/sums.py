@@ -34,6 +34,8 @@ _LARGE_FLOAT32 = 2.0**100
 _EXACT_INTEGERS = 2.0**51
 #: Products of this many scalar terms are summed slice by slice, exactly; above, centre and radius take over.
 _SLICED_TERMS = 1 << 22
+#: Terms that are made at a time where they are summed slice by slice.
+_SLICE = 1 << 14
 #: Terms that are summed in one go in float32.
 _LONGEST = 1 << 12
 #: Elements of a constant matrix that are converted to float64 at a time.
@@ -297,15 +299,17 @@ def _times_point_in_float32(low: Array, high: Array, point: Numbers) -> tuple[Ar
 
 
 def _box_product(low_a: Array, high_a: Array, low_b: Array, high_b: Array) -> tuple[Array, Array]:
-    """Both operands are intervals: the hull of each term, summed over the shared axis one slice at a time."""
+    """Both operands are intervals: the hull of each term, summed over the shared axis a few slices at a time."""
     shape = np.broadcast_shapes(low_a.shape[:-2], low_b.shape[:-2]) + (low_a.shape[-2], low_b.shape[-1])
     low, high = np.zeros(shape), np.zeros(shape)
-    for k in range(low_a.shape[-1]):
-        la, ha = low_a[..., :, k : k + 1], high_a[..., :, k : k + 1]
-        lb, hb = low_b[..., k : k + 1, :], high_b[..., k : k + 1, :]
+    # So many slices that there are enough terms for NumPy to be busy with: a product of two vectors has one in each.
+    step = max(1, _SLICE // max(1, low.size))
+    for start in range(0, low_a.shape[-1], step):
+        la, ha = (end[..., :, start : start + step, None] for end in (low_a, high_a))
+        lb, hb = (end[..., None, start : start + step, :] for end in (low_b, high_b))
         corners = la * lb, la * hb, ha * lb, ha * hb
-        low += np.minimum(np.minimum(corners[0], corners[1]), np.minimum(corners[2], corners[3]))
-        high += np.maximum(np.maximum(corners[0], corners[1]), np.maximum(corners[2], corners[3]))
+        low += np.minimum(np.minimum(corners[0], corners[1]), np.minimum(corners[2], corners[3])).sum(axis=-2)
+        high += np.maximum(np.maximum(corners[0], corners[1]), np.maximum(corners[2], corners[3])).sum(axis=-2)
     return low, high
 
 

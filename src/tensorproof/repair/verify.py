@@ -27,6 +27,7 @@ from tensorproof.repair.comparison import Comparison
 from tensorproof.repair.gradients import Gradients, compare_gradients
 from tensorproof.repair.proposal import Proposal
 from tensorproof.report.selection import Selection
+from tensorproof.targets import flushes_subnormals
 
 if TYPE_CHECKING:
     import onnx
@@ -150,7 +151,7 @@ def verified(
     scan_again(before, after, proposal.finding, analyses)
     result = Verification()
     scenes = [Scene.of(before.graph, analysis) for analysis in analyses]
-    with Runtime(data_folder=before.data_folder) as runtime:
+    with Runtime(data_folder=before.data_folder, flushes=flushes_subnormals(before.target.name)) as runtime:
         pair = _Pair(runtime, before, after, proposal, scenes[0])
         failing = None
         if witness is not None:

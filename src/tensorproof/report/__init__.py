@@ -24,8 +24,20 @@ class Render(Protocol):
 
 #: The module of each format, by the name that users know. It is imported when it is first asked for.
 FORMATS: Mapping[str, str] = MappingProxyType(
-    {"terminal": "terminal", "json": "json_report", "sarif": "sarif", "github": "github", "junit": "junit"}
+    {
+        "terminal": "terminal",
+        "json": "json_report",
+        "sarif": "sarif",
+        "github": "github",
+        "junit": "junit",
+        "gitlab": "gitlab",
+        "markdown": "markdown",
+        "html": "html",
+    }
 )
+
+#: The formats that show the model itself: checks keep it for them (`model_map=True`).
+SHOW_MODEL = frozenset({"html"})
 
 
 def find_format(name: str) -> Render:

@@ -22,11 +22,12 @@ def render(reports: Sequence[Report], *, source_root: Path | None = None) -> str
 
 def dumps(value: Any) -> str:
     """Strict JSON in ASCII: infinities and NaN become text, and no character in it can act on a terminal."""
-    text = json.dumps(_strict(value), indent=2, ensure_ascii=True, allow_nan=False)
+    text = json.dumps(strict(value), indent=2, ensure_ascii=True, allow_nan=False)
     return text.replace("\x7f", "\\u007f").replace("##[", "#\\u0023[") + "\n"
 
 
-def _strict(value: Any) -> Any:
+def strict(value: Any) -> Any:
+    """The value in what JSON has: no infinities, no NaN, no lone surrogates, no NumPy."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, str):
@@ -38,9 +39,9 @@ def _strict(value: Any) -> Any:
         return number(value)
     if isinstance(value, dict | Mapping):
         entries = cast("Mapping[Any, Any]", value)
-        return {_strict(str(key)): _strict(item) for key, item in entries.items()}
+        return {strict(str(key)): strict(item) for key, item in entries.items()}
     if isinstance(value, list | tuple | Sequence | set | frozenset):
-        return [_strict(item) for item in cast("Iterable[Any]", value)]
+        return [strict(item) for item in cast("Iterable[Any]", value)]
     if callable(getattr(value, "tolist", None)):  # a NumPy scalar or array
-        return _strict(value.tolist())
+        return strict(value.tolist())
     return str(value)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tensorproof.findings import Finding, Report
+from tensorproof.findings import Finding, Report, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,21 @@ class Tally:
     confirmed: int = 0
     possible: int = 0
     notes: int = 0
+    #: What needs no run to be sure. Few reports on models have any: they are told where there are some.
+    certain: int = 0
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(self.confirmed + other.confirmed, self.possible + other.possible, self.notes + other.notes)
+        return Tally(
+            self.confirmed + other.confirmed,
+            self.possible + other.possible,
+            self.notes + other.notes,
+            self.certain + other.certain,
+        )
 
     def __str__(self) -> str:
         notes = "1 note" if self.notes == 1 else f"{self.notes} notes"
-        return f"{self.confirmed} confirmed, {self.possible} possible, {notes}"
+        certain = f"{self.certain} certain, " if self.certain else ""
+        return f"{self.confirmed} confirmed, {certain}{self.possible} possible, {notes}"
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
@@ -59,15 +67,17 @@ def families(report: Report) -> list[Family]:
 
 def tally(findings: Iterable[Finding]) -> Tally:
     """Counts by kind."""
-    confirmed = possible = notes = 0
+    confirmed = possible = notes = certain = 0
     for finding in findings:
         if finding.is_note:
             notes += 1
-        elif finding.is_sure:
+        elif finding.verdict is Verdict.CONFIRMED:
             confirmed += 1
+        elif finding.is_sure:
+            certain += 1
         else:
             possible += 1
-    return Tally(confirmed, possible, notes)
+    return Tally(confirmed, possible, notes, certain)
 
 
 def closeness(finding: Finding) -> float:

@@ -10,10 +10,11 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tensorproof.findings import Finding, Report, Unanalysed
 from tensorproof.report import source_terminal
+from tensorproof.report.assumption_lines import as_mapping, as_sequence, assumption_lines
 from tensorproof.report.plain_text import count, interval, name, names, number, one_line, without_commands
 from tensorproof.report.ranking import Family, families, tally
 from tensorproof.report.source_lines import SourceTree
@@ -114,7 +115,8 @@ def _model(page: Page, report: Report, sources: SourceTree) -> None:
     _findings(page, families(report), sources)
     page.blank()
     page.line("assumptions", style="bold")
-    _assumptions(page, report.assumptions)
+    for label, text in assumption_lines(report.assumptions):
+        page.field(label, text)
     page.blank()
     page.line("result", style="bold")
     page.field("findings", str(tally(report.findings)) if report.findings else "none")
@@ -170,7 +172,7 @@ def _root(page: Page, finding: Finding, sources: SourceTree) -> None:
 def _fix(page: Page, fix: Mapping[str, Any]) -> None:
     """The repair, its kind, what it costs in values, and the command that applies it; or why there is none."""
     if fix.get("kind") is None:
-        reasons = {str(entry.get("reason")): None for entry in map(_mapping, _sequence(fix.get("declined")))}
+        reasons = {str(entry.get("reason")): None for entry in map(as_mapping, as_sequence(fix.get("declined")))}
         page.field("fix", "none found: " + one_line("; ".join(reasons), 400))
         return
     if fix.get("along_with"):
@@ -246,46 +248,6 @@ def _verdict(finding: Finding) -> tuple[str, str]:
 # -- assumptions and coverage -----------------------------------------------------------------------------------------
 
 
-def _assumptions(page: Page, assumptions: Mapping[str, Any]) -> None:
-    inputs = _mapping(assumptions.get("inputs"))
-    for key, value in list(inputs.items())[: 2 * SHOWN]:
-        page.field("input", f"{name(key)} {_domain(value)}")
-    if len(inputs) > 2 * SHOWN:
-        page.field("", f"and {count(len(inputs) - 2 * SHOWN, 'more input')}")
-    ranges = _mapping(assumptions.get("weight_ranges"))
-    page.field("weights", one_line(str(assumptions.get("weights", "fixed"))))
-    for key, value in list(ranges.items())[:SHOWN]:
-        page.field("", f"{name(key)} {_domain(value)}")
-    if len(ranges) > SHOWN:
-        page.field("", f"and {count(len(ranges) - SHOWN, 'more weight')} as ranges")
-    for key, value in _mapping(assumptions.get("dimensions")).items():
-        page.field("dimension", f"{name(key)} = {_sizes(value)}")
-    if assumptions.get("target"):
-        page.field("target", one_line(str(assumptions["target"])))
-    stated = _mapping(assumptions.get("abstraction"))
-    if stated:
-        page.field("precision", one_line(", ".join(f"{key} {value}" for key, value in stated.items())))
-    for note in _sequence(assumptions.get("notes")):
-        page.field("note", one_line(str(note)))
-
-
-def _domain(value: Any) -> str:
-    """`[low, high] (declared)`, with the name of the domain where it is not a box, and the shape."""
-    stated = _mapping(value)
-    ends = [float(end) for end in _sequence(stated.get("range"))]
-    text = interval(ends[0], ends[1]) if len(ends) == 2 else one_line(str(value), 200)
-    if stated.get("domain", "box") != "box":
-        text = f"{one_line(str(stated.get('text', stated['domain'])), 80)} in {text}"
-    shape = _sequence(stated.get("shape"))
-    sizes = f", shape {' x '.join(str(size) for size in shape)}" if shape else ""
-    return f"{text} ({one_line(str(stated.get('source', 'declared')))}){sizes}"
-
-
-def _sizes(value: Any) -> str:
-    sizes = [str(size) for size in _sequence(value)] if isinstance(value, Sequence) else [str(value)]
-    return ", ".join(sizes) if len(sizes) <= 2 * SHOWN else f"{sizes[0]} to {sizes[-1]} ({len(sizes)} sizes)"
-
-
 def _coverage(page: Page, report: Report) -> None:
     coverage = report.coverage
     checkable = count(coverage.checkable, "checkable node")
@@ -313,11 +275,3 @@ def not_analysed(nodes: Iterable[Unanalysed]) -> list[tuple[str, list[str]]]:
     for node in nodes:
         groups[f"{node.op}: {node.reason}"].append(node.node)
     return sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _sequence(value: Any) -> Sequence[Any]:
-    return cast("Sequence[Any]", value) if isinstance(value, Sequence) and not isinstance(value, str) else ()

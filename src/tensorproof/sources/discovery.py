@@ -64,13 +64,14 @@ def _below(folder: str) -> Iterator[str | SourceError]:
     for entry in entries:
         path = entry.name if folder == os.curdir else os.path.join(folder, entry.name)
         if entry.is_dir(follow_symlinks=False):
-            if not _is_skipped(entry):
+            if not is_skipped(entry):
                 yield from _below(path)
         elif entry.name.endswith(_SUFFIXES) and entry.is_file():
             yield path
 
 
-def _is_skipped(folder: os.DirEntry[str]) -> bool:
+def is_skipped(folder: os.DirEntry[str]) -> bool:
+    """Whether a folder holds nothing of the user's own: it is hidden, a cache or an environment."""
     if folder.name.startswith(".") or folder.name in _SKIPPED_FOLDERS:
         return True
     return any(Path(folder.path, mark).exists() for mark in _MARKS_OF_ENVIRONMENTS)

@@ -109,7 +109,7 @@ def to_text(result: CampaignResult, coverage: Sequence[str] = (), *, width: int 
     for finding in result.shown:
         _block(page, finding)
     page.line("result", style="bold")
-    page.field("findings", _totals(result))
+    page.field("findings", totals(result))
     speed = result.tests / result.seconds if result.seconds else 0.0
     page.field(
         "tests", f"{result.tests} in {result.seconds:.0f} s ({speed:.2f} per second), {count(result.deaths, 'process death')}"
@@ -144,7 +144,8 @@ def _block(page: Page, finding: CampaignFinding) -> None:
     page.blank()
 
 
-def _totals(result: CampaignResult) -> str:
+def totals(result: CampaignResult) -> str:
+    """How many findings there are of each class, in a line."""
     kinds = [finding.kind for finding in result.shown]
     parts = [count(kinds.count(kind), kind) for kind in ("defect", "difference") if kind in kinds]
     if "illegal" in kinds:

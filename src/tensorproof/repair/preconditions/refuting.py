@@ -17,6 +17,7 @@ from tensorproof.execute.runtime import Runtime
 from tensorproof.preparing import Prepared
 from tensorproof.repair.preconditions.centres import as_point
 from tensorproof.repair.preconditions.sites import Box, Site
+from tensorproof.targets import flushes_subnormals
 
 #: Samples at a centre before its search, evaluations of the objective in that, and centres that are searched at most.
 SAMPLES, EVALUATIONS, SEARCHES = 3 * len(TACTICS), 200, 4
@@ -55,7 +56,7 @@ def refute(
     if any(site.kind == "node" or site.shape is None for site in sites):
         return None
     try:
-        with Runtime(data_folder=prepared.data_folder) as runtime:
+        with Runtime(data_folder=prepared.data_folder, flushes=flushes_subnormals(prepared.target.name)) as runtime:
             return _Refuting(prepared, assumptions, frozenset(nodes), sites, seed, runtime).run(centres)
     except CannotObserve:
         return None
