@@ -26,6 +26,7 @@ from tensorproof.compare.spec import Json, TestSpec
 from tensorproof.compare.workers.backend_id import BackendId
 from tensorproof.compare.workers.process import TIME_LIMIT
 from tensorproof.errors import ConfigurationError
+from tensorproof.interrupts import Interrupts, held
 
 #: Discrepancies with one rough symptom that are explained; later ones are only counted. Each death costs the start of a process.
 EXPLAINED = 3
@@ -99,7 +100,8 @@ def run_campaign(options: CampaignOptions, plan: TestSource, progress: Progress 
     with journal:
         executor = open_executor(options.engine, options.jobs, time_limit=options.time_limit)
         try:
-            return _Campaign(options, plan, journal, executor, progress).run()
+            with held() as interrupts:
+                return _Campaign(options, plan, journal, executor, progress, interrupts).run()
         finally:
             executor.close()
 
@@ -117,9 +119,16 @@ class _Signature:
 
 class _Campaign:
     def __init__(
-        self, options: CampaignOptions, plan: TestSource, journal: Journal, executor: Executor, progress: Progress | None
+        self,
+        options: CampaignOptions,
+        plan: TestSource,
+        journal: Journal,
+        executor: Executor,
+        progress: Progress | None,
+        interrupts: Interrupts,
     ) -> None:
         self._options, self._plan, self._journal, self._executor, self._progress = options, plan, journal, executor, progress
+        self._interrupts = interrupts
         self._started = time.monotonic()
         self._tickets: dict[int, Callable[[dict[str, Json]], None]] = {}
         self._next_ticket = 0
@@ -180,6 +189,8 @@ class _Campaign:
         if self._progress is not None:
             found = sum(entry.verified is not None for entry in self._signatures.values())
             self._progress(len(self._results), found, len(self._tickets))
+        # Every result that has arrived is in the journal now: here, and only here, Ctrl-C loses nothing.
+        self._interrupts.take()
 
     def _drain(self, deadline: float) -> None:
         """Tests that are under way may end; nothing new is begun."""
