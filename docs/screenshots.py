@@ -1,12 +1,14 @@
-"""Pictures of pages in a real browser: python -m docs.pictures --pages.
+"""Pictures of trained models that wheels bring along: python -m docs.pictures --pages.
 
-Reports on a trained model that a wheel brings along, opened in Chromium and clicked through. A browser draws letters as its
-system has them, so these are not compared by tests: they are made again when the pages change.
+Reports are opened in Chromium and clicked through; a session is run in a terminal. A browser draws letters as its system has
+them, and what runs of large models reach differs in the last digits between processors, so these are not compared by tests: they
+are made again when reports change.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,8 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from examples.models import build
 from tests.browser import Browser, chromium
+
+from docs.pictures import Shown, drawn, excerpt, in_a_terminal
+from tensorproof.files import write_text
 
 #: The largest picture, in bytes: they are part of the repository.
 LARGEST = 300_000
@@ -67,8 +71,16 @@ Path(sys.argv[-1]).write_text(f"<!doctype html><meta charset='utf-8'><body style
 """
 
 #: Two seconds of sound in float16, in which the epsilon before a logarithm, 1e-10, is zero.
-MUSIC = ("check", "music.onnx", "--range", "*=-1:1", "--dim", "unk__749=1", "--precision", "float16")
-REPAIR = ("fix", "vae_loss.onnx", "--range", "z=-4:4", "--range", "x=0:1", "--apply", "mended.onnx")
+SOUND = ("--range", "*=-1:1", "--dim", "unk__749=1", "--precision", "float16")
+MUSIC = ("check", "music.onnx", *SOUND)
+#: Points of two seconds take long: twenty verify the repair.
+REPAIR = ("fix", "music.onnx", *SOUND, "--select", "NUM101", "--runs", "20", "--apply", "repaired.onnx")
+#: The same in a terminal.
+SESSION = (
+    Shown(f"tensorproof {shlex.join(MUSIC)}", "NUM101", "  then"),
+    Shown(f"tensorproof {shlex.join(REPAIR)}", "  fix", "  apply"),
+    Shown(f"tensorproof {shlex.join(('check', 'repaired.onnx', *SOUND, '--select', 'NUM101'))}", "  findings", "  time"),
+)
 HALF = ("check", "speech.onnx", *RANGES, "--precision", "float16")
 SCREENSHOTS = {
     "report.png": Screenshot(HALF),
@@ -99,7 +111,9 @@ def taken(pictures: Path) -> list[Path]:
             if size > LARGEST:
                 raise RuntimeError(f"{name}: {size} bytes, which is more than {LARGEST}")
             paths.append(pictures / name)
-    return paths
+        steps = [(shown.command, excerpt(in_a_terminal(shown.command, Path(folder)), shown)) for shown in SESSION]
+    write_text(pictures / "trained.svg", drawn(steps, "tensorproof", "trained"))
+    return [*paths, pictures / "trained.svg"]
 
 
 def _prepare(folder: Path) -> None:
@@ -107,7 +121,6 @@ def _prepare(folder: Path) -> None:
         found = importlib.util.find_spec(package)
         assert found is not None and found.origin is not None, f"{package} is not installed: make .venv/.everything"
         shutil.copyfile(Path(found.origin).parent / file, folder / name)
-    build(folder)
     _run(("-m", "tensorproof", *PREPARED), folder)
 
 

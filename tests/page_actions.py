@@ -27,8 +27,16 @@ ACTIONS = {
 
 def actions(browser: Browser, rounds: int = 3) -> dict[str, float]:
     """Milliseconds of each action, drawing included; the best of some rounds, because the machine may be busy."""
-    best: dict[str, float] = {}
-    for name, (before, step) in ACTIONS.items():
-        timed = f"{before}; view.draw(true); const start = performance.now(); {step}; view.draw(true); return performance.now() - start;"
-        best[name] = min(float(browser.js(f"(() => {{ {_NAMES} {timed} }})()")) for _ in range(rounds))
-    return best
+    timed = "const start = performance.now(); {step}; view.draw(true); return performance.now() - start;"
+    return {name: min(_done(browser, name, timed) for _ in range(rounds)) for name in ACTIONS}
+
+
+def laid_out(browser: Browser) -> dict[str, int]:
+    """How many nodes and modules have a place after each action: what it costs grows with them, on any machine."""
+    counted = "{step}; view.draw(true); return view.graph.items.length;"
+    return {name: int(_done(browser, name, counted)) for name in ACTIONS}
+
+
+def _done(browser: Browser, name: str, script: str) -> float:
+    before, step = ACTIONS[name]
+    return float(browser.js(f"(() => {{ {_NAMES} {before}; view.draw(true); {script.replace('{step}', step)} }})()"))

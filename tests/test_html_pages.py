@@ -18,17 +18,17 @@ from tensorproof import check, check_shapes
 from tensorproof.files import write_text
 from tensorproof.report import html
 from tests.browser import INSTALL, Browser, chromium, is_installed
+from tests.commands import tensorproof
 from tests.large_graphs import large_model
 from tests.models import model, static
-from tests.page_actions import actions
+from tests.page_actions import laid_out
 
 pytestmark = pytest.mark.area("html pages")
 
 VAE = {"z": (-4, 4), "x": (0, 1)}
 SCORES = {"hidden": (-16, 16), "mask": "mask"}
-#: Seconds to open the page of 10,000 nodes, and milliseconds of one action in it.
-OPEN_WITHIN = 5.0
-ACT_WITHIN = 100.0
+#: Nodes and modules that are drawn at a time, of 10,000.
+FEW = 500
 
 
 @pytest.fixture(scope="module")
@@ -307,13 +307,15 @@ def test_the_theme_of_the_system_is_followed(browser: Browser, vae: Path) -> Non
     browser.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
 
 
-def test_ten_thousand_nodes_are_quick(browser: Browser, large: Path) -> None:
-    started = time.perf_counter()
+def test_of_ten_thousand_nodes_few_are_laid_out_at_a_time(browser: Browser, large: Path) -> None:
+    """How long actions take is printed by `python -m benchmarks report_page`; this is what the time depends on."""
     browser.open(large)
     browser.frame()
-    assert time.perf_counter() - started < OPEN_WITHIN
-    for name, milliseconds in actions(browser).items():
-        assert milliseconds < ACT_WITHIN, f"{name}: {milliseconds:.0f} ms"
+    assert browser.js("document.querySelector('.graph').graphView.model.nodes.length") >= 10_000
+    counts = laid_out(browser)
+    assert counts["open a module"] > counts["fold a module"] > 0 and counts["jump to a match"] > counts["fold all"]
+    for name, count in counts.items():
+        assert count < FEW, name
 
 
 def test_hostile_names_do_nothing(browser: Browser, folder: Path) -> None:
@@ -389,6 +391,23 @@ def test_paper_has_all_reports_and_findings(browser: Browser, folder: Path) -> N
     hidden = "['.toolbar', '.theme', '.copy', '.tabs'].every((s) => getComputedStyle(document.querySelector(s)).display === 'none')"
     assert browser.js(hidden)
     browser.command("Emulation.setEmulatedMedia", media="")
+
+
+def test_long_lines_of_a_change_are_not_cut_off(browser: Browser, folder: Path) -> None:
+    proto = vae_loss()
+    for node in proto.graph.node:
+        for names in (node.input, node.output):
+            names[:] = [f"{'part/' * 60}{name}" if name in ("p", "q") else name for name in names]
+    (folder / "long.onnx").write_bytes(proto.SerializeToString())
+    page = folder / "change.html"
+    given = ("--range", "z=-4:4", "--range", "x=0:1", "--runs", "20", "--witnesses", str(folder / "long"))
+    result = tensorproof("fix", str(folder / "long.onnx"), *given, "--format", "html", "--output", str(page))
+    assert result.code == 0, result.err
+    browser.open(page)
+    browser.frame()
+    widths = browser.js("[...document.querySelectorAll('.diff')].map((diff) => [diff.scrollWidth, diff.clientWidth])")
+    assert widths and all(scrolled <= shown for scrolled, shown in widths)
+    clean(browser, page)
 
 
 def test_failing_pictures_are_drawn(browser: Browser, folder: Path) -> None:
