@@ -11,10 +11,11 @@ import json
 import math
 import statistics
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -65,16 +66,21 @@ class Row:
         return {Precondition: "fixed", Impossible: "impossible", Open: "open"}[type(self.result)]
 
 
-def run(entry: Entry, bug: Bug, at: Place, method: Method, seed: int, most: int, runtime: Runtime) -> Row:
-    """Search intervals for the node of a bug; the search knows the model and the ranges, and nothing else of the entry.
+def run(
+    entry: Entry, bug: Bug, at: Place, method: Method, seed: int, most: int, runtime: Runtime, declared: Mapping[str, Any]
+) -> Row | None:
+    """Search intervals for the node of a bug; the search knows the model and what is declared, and nothing else of the entry.
 
-    `runtime` is where the points are run afterwards; the search has its own, whose start counts.
+    `runtime` is where the points are run afterwards; the search has its own, whose start counts. None if nothing is found at the
+    node under what is declared.
     """
     options = {} if bug.is_forward else {"phase": "training", "target": entry.target}
-    prepared = Prepared.of(entry.onnx(), ranges=entry.declarations().domains, cache=False, **options)
+    prepared = Prepared.of(entry.onnx(), cache=False, **declared, **options)
     (assumptions, *_), _ = resolve(prepared.graph, prepared.declared)
     analysis = analyse(prepared.graph, assumptions, prepared.target, effort=0, phase=prepared.phase)
     findings = [finding for finding in analysis.findings if finding.node == bug.node and finding.rule.severity == "error"]
+    if not findings:
+        return None
     started = cpu_seconds()
     result = find_precondition(prepared, findings, at, method=method, seed=seed)
     row = Row(result, cpu_seconds() - started)

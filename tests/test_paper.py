@@ -58,6 +58,7 @@ def test_unit_tests() -> None:
     figures = quick("unit_tests").figures
     assert figures["ours found"] == figures["runs"] == 10
     assert figures["random found"] < figures["runs"], "uniform samples miss some"
+    assert (figures["boxed"], figures["found ranum"]) == (4, 4), "5 has no weights"
 
 
 def test_system_tests() -> None:
@@ -70,6 +71,7 @@ def test_preconditions() -> None:
     assert figures["both fixed"] == figures["both hold"] == figures["bugs"] == 5
     assert (figures["weights fixed"], figures["weights impossible"]) == (4, 1), "5 has no weights"
     assert figures["inputs fixed"] + figures["inputs impossible"] == figures["bugs"]
+    assert figures["both fixed ranum"] == figures["both reached ranum"] == 4
 
 
 def test_repairs() -> None:
@@ -136,6 +138,10 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert command.main(["detection", "--quick", "--only", "38", "--jobs", "1", "--folder", str(tmp_path), "--write"]) == 0
     assert "1 of 1 bugs flagged at their node" in capsys.readouterr().out
     assert written[0][0]["detection"].figures["found"] == 1
+    monkeypatch.setattr(command, "run", lambda *_: [])
+    assert command.main(["detection", "--quick", "--folder", str(tmp_path), "--write"]) == 0
+    cases = len(table_of("detection").cases("quick"))
+    assert written[1][0]["detection"].lines[0] == f"not complete: 1 of {cases} cases"
 
 
 def test_an_interruption_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

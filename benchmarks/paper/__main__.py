@@ -18,6 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import argparse
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -68,10 +69,13 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     sections: dict[str, Section] = {}
     for name in names:
-        known = journal.results(name)
-        results = {case: known[case] for case in table_of(name).cases(size) if case in known and _is_chosen(case, options.only)}
+        known, table = journal.results(name), table_of(name)
+        cases = [case for case in table.cases(size) if _is_chosen(case, options.only)]
+        results = {case: known[case] for case in cases if case in known}
         if results:
-            sections[name] = table_of(name).section(results, size)
+            section = table.section(results, size)
+            cut = () if len(results) == len(cases) else (f"not complete: {len(results)} of {len(cases)} cases",)
+            sections[name] = replace(section, lines=(*cut, *section.lines))
     for section in sections.values():
         show(section, console)
     if len(journal.sources()) > 1:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from benchmarks.paper.table import Size
 from benchmarks.zoo import Bug, Entry, programs
 
+#: What weights may be: what a whole training may lead to (`benchmarks/zoo`), and the formulas of the tools from initial values.
+BOXES = ("ranum", "debar", "init")
+
 #: Small programs, one of each way to fail.
 QUICK = frozenset({"2a", "3", "4-exp", "5", "9b", "11a", "13", "26", "28c", "35b", "38", "51"})
-
 
 #: Fewer of them, where each takes seconds.
 FEW = frozenset({"3", "5", "26", "38", "51"})
@@ -41,3 +44,11 @@ def numbers(entry: Entry) -> int:
     """How many numbers a point of the program is: its weights and its inputs."""
     weights = sum(math.prod(weight.shape) for weight in entry.weights.values())
     return weights + sum(math.prod(given.shape) for given in entry.inputs.values())
+
+
+def box_options(entry: Entry, box: str | None) -> dict[str, Any]:
+    """What a scan or a search is told: the entry's own ranges, or those of its inputs and a formula for the weights."""
+    domains = entry.declarations().domains
+    if box is None:
+        return {"ranges": domains}
+    return {"ranges": {name: domain for name, domain in domains.items() if name in entry.inputs}, "weights": box}

@@ -16,14 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import tensorproof
-from benchmarks.paper.bugs import all_bugs, is_of_grist
+from benchmarks.paper.bugs import BOXES, all_bugs, box_options, is_of_grist
 from benchmarks.paper.table import Json, Section, Size
 from benchmarks.timing import cpu_seconds
 from benchmarks.zoo import Bug, Entry, program
 from tensorproof.findings import Report
-
-#: What weights may be: what a whole training may lead to (`benchmarks/zoo`), and the formulas of the tools from initial values.
-BOXES = ("ranum", "debar", "init")
 
 
 def cases(size: Size) -> Sequence[str]:
@@ -38,7 +35,7 @@ def measured(case: str, size: Size) -> Json:
     gc.freeze()
     found: Json = {"operator": bug.operator, "phase": "forward" if bug.is_forward else "backward", "framework": entry.framework}
     found["onnx"], seconds = _scan(entry, bug)
-    found["boxes"] = [box for box in BOXES if _scan(entry, bug, weights=box)[0]["at the node"]]
+    found["boxes"] = [box for box in BOXES if _scan(entry, bug, box)[0]["at the node"]]
     found["seconds"] = seconds
     if entry.framework == "tensorflow":
         found["graph"], found["seconds graph"] = _scan_graph(entry, bug)
@@ -56,15 +53,12 @@ def _import_everything() -> None:
     _scan(entry, entry.bugs[0])
 
 
-def _scan(entry: Entry, bug: Bug, **options: Any) -> tuple[Json, float]:
-    """The scan of the ONNX form; with a formula for the weights, only the inputs are declared."""
-    domains = entry.declarations().domains
-    if "weights" in options:
-        domains = {name: domain for name, domain in domains.items() if name in entry.inputs}
-    options = {"target": entry.target, "phase": _phase(bug), **options}
+def _scan(entry: Entry, bug: Bug, box: str | None = None, **options: Any) -> tuple[Json, float]:
+    """The scan of the ONNX form, with the entry's own ranges of weights or with a formula for them."""
+    options = {"target": entry.target, "phase": _phase(bug), **box_options(entry, box), **options}
     proto = entry.onnx()
     started = cpu_seconds()
-    report = tensorproof.check(proto, ranges=domains, confirm=False, **options)
+    report = tensorproof.check(proto, confirm=False, **options)
     return _said(report, bug), cpu_seconds() - started
 
 

@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from benchmarks.fixes import METHODS, PLACES, POINTS, RANUM, RANUM_SECONDS, run, widths_against_ranum
-from benchmarks.paper.bugs import few_bugs, is_of_grist, numbers
+from benchmarks.paper.bugs import BOXES, box_options, few_bugs, is_of_grist, numbers
 from benchmarks.paper.table import Json, Section, Size
+from benchmarks.zoo import Bug, Entry
 from tensorproof.execute.runtime import Runtime
 from tensorproof.repair.preconditions import Precondition
 
@@ -33,7 +34,8 @@ def measured(case: str, size: Size) -> Json:
         for method in METHODS if numbers(entry) <= SMALL else METHODS[:1]:
             found[method] = {}
             for at in PLACES:
-                row = run(entry, bug, at, method, 0, points, runtime)
+                row = run(entry, bug, at, method, 0, points, runtime, box_options(entry, None))
+                assert row is not None, f"{case} is not found"
                 result = row.result
                 fixed = isinstance(result, Precondition)
                 found[method][at] = {
@@ -46,7 +48,14 @@ def measured(case: str, size: Size) -> Json:
                     "said": result.describe(),
                     "seconds": row.seconds,
                 }
+        found["boxes"] = {box: _in_box(entry, bug, box, points, runtime) for box in BOXES if entry.weights}
     return found
+
+
+def _in_box(entry: Entry, bug: Bug, box: str, points: int, runtime: Runtime) -> str:
+    """What comes of intervals for both where weights are those of a formula."""
+    row = run(entry, bug, "both", "full", 0, points // 10, runtime, box_options(entry, box))
+    return "not reached" if row is None else "refuted" if row.failing else row.word
 
 
 def section(results: Mapping[str, Json], size: Size) -> Section:
@@ -82,6 +91,11 @@ def section(results: Mapping[str, Json], size: Size) -> Section:
             f"wider than RANUM's at {wider} of {len(ratios)} bugs that can be compared, median {statistics.median(ratios):.3g}"
         )
         figures |= {"compared with RANUM": len(ratios), "wider than RANUM": wider, "median width": statistics.median(ratios)}
+    for box in BOXES:
+        words = Counter(result["boxes"][box] for result in own.values() if result["boxes"])
+        told = ", ".join(f"{word} {count}" for word, count in words.most_common())
+        lines.append(f"both, with the weights of {box!r}: {told} of {words.total()} bugs of programs with weights")
+        figures |= {f"both fixed {box}": words["fixed"], f"both reached {box}": words.total() - words["not reached"]}
     return Section(
         "RANUM, table III: interval preconditions; the share of the declared intervals that is kept, and CPU seconds",
         ("bug", "operator", *(f"{at}{what}" for at in PLACES for what in ("", " s")), "widths / RANUM's"),

@@ -1,7 +1,8 @@
 """RANUM's table I: how often a search finds an input and weights that make the known node fail in the real runtime.
 
 The search knows the model and the ranges, and nothing else of the program. A run counts if the runtime shows the node failing. The
-baselines may look at ten times as many points as the search may, as far as `NUMBERS` numbers in all allow it.
+baselines may look at ten times as many points as the search may, as far as `NUMBERS` numbers in all allow it. The search also runs
+once with the weights of each formula of the tools, in place of those that a training may lead to.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import tensorproof
 from benchmarks.failing_form import failing_form, is_shown_by
-from benchmarks.paper.bugs import few_bugs, is_of_grist, numbers, seeds
+from benchmarks.paper.bugs import BOXES, box_options, few_bugs, is_of_grist, numbers, seeds
 from benchmarks.paper.table import Json, Section, Size
 from benchmarks.timing import cpu_seconds
 from benchmarks.zoo import Bug, Entry
@@ -33,10 +34,11 @@ def cases(size: Size) -> Sequence[str]:
 def measured(case: str, size: Size) -> Json:
     entry, bug = few_bugs(size)[case]
     found = {method: [searched(entry, bug, method, seed, size) for seed in seeds(size)] for method in METHODS}
-    return {"operator": bug.operator, "nodes": len(entry.onnx().graph.node), **found}
+    boxes = {box: searched(entry, bug, "full", 0, size, box)["found"] for box in BOXES} if bug.is_forward and entry.weights else {}
+    return {"operator": bug.operator, "nodes": len(entry.onnx().graph.node), "boxes": boxes, **found}
 
 
-def searched(entry: Entry, bug: Bug, method: str, seed: int, size: Size) -> Json:
+def searched(entry: Entry, bug: Bug, method: str, seed: int, size: Size, box: str | None = None) -> Json:
     """One run."""
     evaluations = EVALUATIONS
     if method != "full" and size == "full":
@@ -46,11 +48,11 @@ def searched(entry: Entry, bug: Bug, method: str, seed: int, size: Size) -> Json
         started = cpu_seconds()
         report = tensorproof.find_witnesses(
             model,
-            ranges=entry.declarations().domains,
             seed=seed,
             method=method,
             evaluations=evaluations,
             shrink=False,
+            **box_options(entry, box),
             **options,
         )
         seconds = cpu_seconds() - started
@@ -67,12 +69,18 @@ def section(results: Mapping[str, Json], size: Size) -> Section:
         f"{_WORDS[method]}: {totals[method]} of {runs} runs, {statistics.mean(times[method]):.2f} s CPU on average"
         for method in METHODS
     )
-    figures: dict[str, float | int | str] = {"bugs": len(own), "runs": runs}
+    boxed = [result["boxes"] for result in own.values() if result["boxes"]]
+    lines += tuple(
+        f"ours, with the weights of {box!r}: {sum(one[box] for one in boxed)} of {len(boxed)} bugs of values, one run each"
+        for box in BOXES
+    )
+    figures: dict[str, float | int | str] = {"bugs": len(own), "runs": runs, "boxed": len(boxed)}
+    figures |= {f"found {box}": sum(one[box] for one in boxed) for box in BOXES}
     for method in METHODS:
         figures |= {f"{_WORDS[method]} found": totals[method], f"{_WORDS[method]} seconds": statistics.mean(times[method])}
     return Section(
         "RANUM, table I: unit tests confirmed in the runtime, and CPU seconds per run",
-        ("bug", "operator", "nodes", *(_WORDS[m] for m in METHODS), *(f"{_WORDS[m]} s" for m in METHODS)),
+        ("bug", "operator", "nodes", *(_WORDS[m] for m in METHODS), *(f"{_WORDS[m]} s" for m in METHODS), "weights that reach it"),
         rows,
         lines,
         figures,
@@ -88,4 +96,5 @@ def section(results: Mapping[str, Json], size: Size) -> Section:
 def _row(case: str, result: Json) -> tuple[str, ...]:
     shares = [f"{sum(run['found'] for run in result[method])}/{len(result[method])}" for method in METHODS]
     times = [f"{statistics.mean(run['seconds'] for run in result[method]):.2f}" for method in METHODS]
-    return case, result["operator"], str(result["nodes"]), *shares, *times
+    reached = " ".join(("own", *(box for box, found in result["boxes"].items() if found)))
+    return case, result["operator"], str(result["nodes"]), *shares, *times, reached
