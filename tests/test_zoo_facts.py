@@ -13,6 +13,7 @@ from benchmarks import zoo
 from benchmarks.zoo import Entry, programs
 from benchmarks.zoo.builder import Input, Recording, Step
 from benchmarks.zoo.channels_last import arrangement
+from benchmarks.zoo.reported import reported
 
 pytestmark = pytest.mark.area("zoo")
 
@@ -46,6 +47,15 @@ def test_every_entry_has_its_facts() -> None:
     assert len(described) == len(FACTS)
     assert {entry.id for entry in programs()} - described == {"4-exp", "5-log", "13-exp"}
     assert sum(len(facts["bugs"]) for facts in FACTS) == 79
+
+
+def test_what_grist_reports_of_the_bugs_comes_to_its_totals() -> None:
+    known = reported()
+    assert {bug for facts in FACTS for bug in _letters(facts)} == known.keys()
+    assert sum(one.search.found for one in known.values()) == 766
+    assert sum(one.is_flagged_by_debar for one in known.values()) == 48
+    for one in known.values():
+        assert all((runs.seconds is None) == (runs.found == 0) for runs in (one.plain, one.search))
 
 
 @each_graph

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from benchmarks.exposed.catalogue import PROGRAMS, program_of
 from benchmarks.exposure import SEEDS, baselines, searched
 from benchmarks.paper.table import Json, Section, Size
+from benchmarks.zoo.reported import reported
 
 _KINDS = ("search", "plain", "kept")
 _QUICK = ("torch_38_xor.py",)
@@ -54,7 +55,7 @@ def section(results: Mapping[str, Json], size: Size) -> Section:
     ]
     return Section(
         "GRIST, table 2: runs that found the defect, CPU seconds, and ratios to the search",
-        ("script", "bugs", "found", "CPU s", "steps", "plain", "ratio", "no replacement", "ratio"),
+        ("script", "bugs", "found", "CPU s", "steps", "plain", "ratio", "no replacement", "ratio", "GRIST", "plain, by GRIST"),
         tuple(_row(case, result) for case, result in results.items()),
         tuple(lines),
         figures,
@@ -78,7 +79,12 @@ def _row(case: str, result: Json) -> tuple[str, ...]:
         runs = result[kind]
         bound = "" if all(run["found"] for run in runs) else ">"
         cells += [_share(runs), f"{bound}{_mean(runs) / max(_mean(search), 1e-3):.1f}"] if runs else ["-", "-"]
-    return case, " ".join(_BY_FILE[case].bugs), *cells
+    told = [reported()[bug] for bug in _BY_FILE[case].bugs if bug in reported()]
+    theirs = [
+        ", ".join(dict.fromkeys(str(runs) for runs in column)) or "-"
+        for column in ([t.search for t in told], [t.plain for t in told])
+    ]
+    return case, " ".join(_BY_FILE[case].bugs), *cells, *theirs
 
 
 def _share(runs: Sequence[Json]) -> str:
