@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -29,7 +29,7 @@ class Interrupts:
 
 
 @contextmanager
-def held() -> Iterator[Interrupts]:
+def held() -> Generator[Interrupts]:
     """Ctrl-C waits for `take`. Python delivers signals to its main thread: in any other, nothing is changed."""
     interrupts = Interrupts()
     if threading.current_thread() is not threading.main_thread():
