@@ -138,8 +138,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert command.main(["detection", "--quick", "--only", "38", "--jobs", "1", "--folder", str(tmp_path), "--write"]) == 0
     assert "1 of 1 bugs flagged at their node" in capsys.readouterr().out
     assert written[0][0]["detection"].figures["found"] == 1
-    monkeypatch.setattr(command, "run", lambda *_: [])
-    assert command.main(["detection", "--quick", "--folder", str(tmp_path), "--write"]) == 0
+    taken = ["--kept", "--take", str(tmp_path / "quick.jsonl"), str(tmp_path / "none")]
+    assert command.main(["detection", "--quick", "--folder", str(tmp_path / "other"), "--write", *taken]) == 0
     cases = len(table_of("detection").cases("quick"))
     assert written[1][0]["detection"].lines[0] == f"not complete: 1 of {cases} cases"
 

@@ -6,6 +6,7 @@ python -m benchmarks.paper detection debar      some tables
 python -m benchmarks.paper --write              also the files of docs/paper and the headline of the README
 python -m benchmarks.paper --take FILE          what another journal has, such as docs/paper/journal.jsonl, is not measured again
 python -m benchmarks.paper --against FILE       what came out differently in another journal
+python -m benchmarks.paper --kept               nothing is measured: what the journal has, complete or not
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--fresh", action="store_true", help="measure everything anew")
     parser.add_argument("--write", action="store_true", help="write docs/paper and the headline of the README")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where journals are kept")
-    parser.add_argument("--take", type=Path, metavar="FILE", help="take over what the journal of another run has")
+    parser.add_argument(
+        "--take", type=Path, nargs="+", default=[], metavar="FILE", help="take over what journals of other runs have"
+    )
+    parser.add_argument("--kept", action="store_true", help="measure nothing: show what the journal has")
     parser.add_argument("--against", type=Path, metavar="FILE", help="compare with the journal of another run")
     options = parser.parse_args(arguments)
     console = Console(width=160)
@@ -57,10 +61,10 @@ def main(arguments: Sequence[str]) -> int:
     if options.fresh:
         path.unlink(missing_ok=True)
     journal = Journal(path)
-    if options.take is not None:
-        journal.take(Journal(options.take))
+    for other in options.take:
+        journal.take(Journal(other))
     try:
-        wrong = run(names, size, journal, options.jobs, console, tuple(options.only))
+        wrong = [] if options.kept else run(names, size, journal, options.jobs, console, tuple(options.only))
     except KeyboardInterrupt:
         console.print(f"interrupted; what is done is kept in {path}, and the same command goes on", highlight=False)
         return 2
@@ -81,10 +85,10 @@ def main(arguments: Sequence[str]) -> int:
     if len(journal.sources()) > 1:
         console.print("results were made with several states of the sources; --fresh measures all of them anew", highlight=False)
     if options.against is not None:
-        other = differences(journal, Journal(options.against))
-        console.print(*(f"differs: {name} {case}" for name, case in other), sep="\n", highlight=False)
-        console.print(f"{len(other)} cases came out differently", highlight=False)
-        wrong += [f"{name} {case}" for name, case in other]
+        changed = differences(journal, Journal(options.against))
+        console.print(*(f"differs: {name} {case}" for name, case in changed), sep="\n", highlight=False)
+        console.print(f"{len(changed)} cases came out differently", highlight=False)
+        wrong += [f"{name} {case}" for name, case in changed]
     if options.write:
         writing.write(sections, journal, size)
     return 1 if wrong else 0
