@@ -89,7 +89,7 @@ SCREENSHOTS = {
     "repair.png": Screenshot(REPAIR, _scrolled_to("[id^=repairs]"), height=620),
     "graph.png": Screenshot(HALF, _first_finding_in_graph),
     "comparison.png": Screenshot(("check", "speech.onnx", "mixed.onnx", *RANGES, "--no-confirm")),
-    "notebook.png": Screenshot(("-c", _NOTEBOOK), height=1040),
+    "notebook.png": Screenshot(("-c", _NOTEBOOK), height=1160),
 }
 
 

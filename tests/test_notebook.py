@@ -22,7 +22,8 @@ from tensorproof.report.notebook import SHOWN
 from tensorproof.report.notebook.drawing import HEADROOM_ENDS, bits_text, headroom_class
 from tensorproof.report.notebook.groups import OUTSIDE, grouped
 from tensorproof.report.notebook.headroom_bars import MOST_BARS, headroom_bars
-from tensorproof.report.notebook.module_graph import MOST_BOXES, module_graph
+from tensorproof.report.notebook.module_graph import COLUMNS, MOST_BOXES, module_graph
+from tensorproof.report.notebook.style import style
 from tests.browser import INSTALL, Browser, chromium, is_installed
 from tests.large_graphs import large_model
 from tests.models import model, static
@@ -203,6 +204,14 @@ def test_modules_that_take_turns_are_drawn() -> None:
     assert Parsed(f"<div>{drawn}</div>").count("rect", "box") == 3
 
 
+def test_many_modules_go_on_in_a_line_below() -> None:
+    page = Parsed(f"<div>{module_graph(chain([f'/m{place}/x' for place in range(COLUMNS + 2)]))}</div>")
+    boxes = [attributes for tag, attributes in page.tags if tag == "rect" and "box" in (attributes["class"] or "").split()]
+    places = [(float(box["x"] or ""), float(box["y"] or "")) for box in boxes]
+    assert [x for x, _ in places[COLUMNS:]] == [x for x, _ in places[:2]], "lines share their columns"
+    assert len({y for _, y in places[:COLUMNS]}) == 1 and places[COLUMNS][1] > places[0][1]
+
+
 # -- the same as on the page ---------------------------------------------------------------------------------------------
 
 
@@ -274,6 +283,33 @@ def test_notebooks_light_and_dark(browser: Browser, tmp_path: Path, host: str, s
     assert browser.js("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     errors, requests = browser.log()
     assert errors == [] and requests == [page.as_uri()]
+
+
+def test_a_wide_graph_fits_and_edges_between_lines_cross_no_box(browser: Browser, tmp_path: Path) -> None:
+    mapped = chain([f"/m{place}/x" for place in range(MOST_BOXES)])
+    far = [(2 * COLUMNS, (1, 2 * COLUMNS - 1)), (MOST_BOXES - 1, (0, COLUMNS + 2, MOST_BOXES - 2))]
+    nodes = list(mapped.nodes)
+    for place, sources in far:
+        nodes[place] = replace(nodes[place], sources=sources)
+    drawn = module_graph(replace(mapped, nodes=tuple(nodes)))
+    page = tmp_path / "graph.html"
+    body = f'<div class="tensorproof-report"><div class="scrolled">{drawn}</div></div>'
+    write_text(page, f"<!doctype html><meta charset='utf-8'><style>{style()}</style><body>{body}")
+    browser.open(page)
+    crossed = """(() => {
+        const boxes = [...document.querySelectorAll('rect.box')].map((box) => box.getBBox());
+        const isIn = (point, box) => point.x > box.x && point.x < box.x + box.width && point.y > box.y && point.y < box.y + box.height;
+        return [...document.querySelectorAll('path.edge')].map((edge) => {
+            const length = edge.getTotalLength();
+            const points = [...Array(500).keys()].map((step) => edge.getPointAtLength(length * step / 499));
+            return boxes.filter((box) => points.some((point) => isIn(point, box))).length;
+        });
+    })()"""
+    edges = MOST_BOXES - 1 + 3
+    assert browser.js(crossed) == [0] * edges
+    assert browser.js(
+        "(() => { const around = document.querySelector('.scrolled'); return around.scrollWidth <= around.clientWidth; })()"
+    )
 
 
 def test_the_system_counts_where_the_host_says_nothing(browser: Browser, tmp_path: Path) -> None:
