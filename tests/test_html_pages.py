@@ -318,6 +318,45 @@ def test_of_ten_thousand_nodes_few_are_laid_out_at_a_time(browser: Browser, larg
         assert count < FEW, name
 
 
+#: Edges, and boxes that one of them runs through: points of its curves against all boxes but its own ends.
+CROSSED = """(() => {
+  const { items, edges } = document.querySelector('.graph').graphView.graph;
+  const boxes = items.filter((item) => item.kind === 'node' || !item.open);
+  const curve = (a, b, c, d, t) => (1 - t) ** 3 * a + 3 * (1 - t) ** 2 * t * b + 3 * (1 - t) * t ** 2 * c + t ** 3 * d;
+  const crossed = [];
+  for (const { from, to, points } of edges) {
+    const along = [];
+    points.forEach((point, index) => {
+      for (let t = 0; t <= 1; t += 0.05) {
+        along.push([point.x, point.top + t * (point.bottom - point.top)]);
+        if (index === 0) continue;
+        const [last, bend] = [points[index - 1], Math.max(Math.min(Math.abs(point.top - points[index - 1].bottom) / 2, 90), 16)];
+        along.push([curve(last.x, last.x, point.x, point.x, t), curve(last.bottom, last.bottom + bend, point.top - bend, point.top, t)]);
+      }
+    });
+    const isIn = (box) => ([x, y]) => x > box.ax + 1 && x < box.ax + box.w - 1 && y > box.ay + 1 && y < box.ay + box.h - 1;
+    for (const box of boxes) if (box !== from && box !== to && along.some(isIn(box))) crossed.push(`${from.name} to ${to.name}: ${box.name}`);
+  }
+  return [edges.length, crossed];
+})()"""
+
+
+@pytest.mark.parametrize("name", ["half", "large"])
+def test_edges_pass_beside_boxes(browser: Browser, request: pytest.FixtureRequest, name: str) -> None:
+    browser.open(request.getfixturevalue(name))
+    browser.frame()
+    if name == "large":
+        reveal = (
+            "(() => { const view = document.querySelector('.graph').graphView; view.reveal(view.model.nodes[arguments[0]]); })()"
+        )
+        for node in (45, 4321, 7777):
+            browser.js(reveal.replace("arguments[0]", str(node)))
+    edges, crossed = browser.js(CROSSED)
+    assert edges > 15 and crossed == []
+    bends = browser.js("document.querySelector('.graph').graphView.graph.edges.filter((edge) => edge.points.length > 2).length")
+    assert bends >= 2
+
+
 def test_hostile_names_do_nothing(browser: Browser, folder: Path) -> None:
     bad = [
         "</script><img src=x onerror=document.title='hacked'>",

@@ -27,6 +27,7 @@ SCRIPTS = (
     "finding_view.js",
     "comparison_view.js",
     "graph_model.js",
+    "graph_bends.js",
     "graph_layout.js",
     "graph_drawing.js",
     "graph_details.js",

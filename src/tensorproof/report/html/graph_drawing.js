@@ -99,44 +99,32 @@ function drawEdges(context, edges, box, paint, selected, scale) {
   context.lineWidth = Math.max(1.3, 0.7 / scale);
   context.beginPath();
   for (const edge of edges) {
-    const [from, to] = edge;
-    const left = Math.min(from.ax, to.ax) - 60;
-    const right = Math.max(from.ax + from.w, to.ax + to.w) + 60;
-    const top = Math.min(from.ay, to.ay);
-    const bottom = Math.max(from.ay + from.h, to.ay + to.h);
-    if (left > box.right || right < box.left || top > box.bottom || bottom < box.top) continue;
-    if (from === selected || to === selected) marked.push(edge);
-    else traceEdge(context, from, to);
+    if (edge.left > box.right || edge.right < box.left || edge.top > box.bottom || edge.bottom < box.top) continue;
+    if (edge.from === selected || edge.to === selected) marked.push(edge);
+    else traceEdge(context, edge.points);
   }
   context.stroke();
   context.strokeStyle = paint.accent;
   context.lineWidth = Math.max(2.2, 1.4 / scale);
   context.beginPath();
-  for (const [from, to] of marked) traceEdge(context, from, to);
+  for (const { points } of marked) traceEdge(context, points);
   context.stroke();
 }
 
-/** From the lower side of one box to the upper side of another; a long edge straight down bows out around what lies between. */
-function traceEdge(context, from, to) {
-  const x1 = from.ax + from.w / 2;
-  const x2 = to.ax + to.w / 2;
-  const y1 = from.ay + from.h;
-  const y2 = to.ay;
-  const drop = y2 - y1;
-  context.moveTo(x1, y1);
-  if (drop > 2 * (BOX.gapY + BOX.node[1]) && Math.abs(x1 - x2) < BOX.node[0] / 2) {
-    const out = Math.max(x1, x2) + BOX.node[0] / 2 + 20;
-    const bend = Math.min(drop / 2, 46);
-    context.bezierCurveTo(x1, y1 + bend / 2, out, y1 + bend / 2, out, y1 + bend);
-    context.lineTo(out, y2 - bend);
-    context.bezierCurveTo(out, y2 - bend / 2, x2, y2 - bend / 2, x2, y2);
-  } else {
-    const bend = Math.max(Math.min(Math.abs(drop) / 2, 90), 16);
-    context.bezierCurveTo(x1, y1 + bend, x2, y2 - bend, x2, y2);
+/** Curves between rows, and straight down where the edge passes one. */
+function traceEdge(context, points) {
+  context.moveTo(points[0].x, points[0].top);
+  context.lineTo(points[0].x, points[0].bottom);
+  for (let index = 1; index < points.length; index += 1) {
+    const [before, point] = [points[index - 1], points[index]];
+    const bend = Math.max(Math.min(Math.abs(point.top - before.bottom) / 2, 90), 16);
+    context.bezierCurveTo(before.x, before.bottom + bend, point.x, point.top - bend, point.x, point.top);
+    context.lineTo(point.x, point.bottom);
   }
-  context.moveTo(x2 - 4, y2 - 6);
-  context.lineTo(x2, y2);
-  context.lineTo(x2 + 4, y2 - 6);
+  const { x, top } = points.at(-1);
+  context.moveTo(x - 4, top - 6);
+  context.lineTo(x, top);
+  context.lineTo(x + 4, top - 6);
 }
 
 function drawNode(context, node, colour, paint, isReadable) {

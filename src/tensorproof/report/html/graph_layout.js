@@ -42,11 +42,13 @@ function layersOf(module) {
     if (sources.get(item).length === 0 && readers.get(item).length > 0) layer.set(item, Math.min(...readers.get(item).map((reader) => layer.get(reader))) - 1);
   }
   const lowest = Math.min(0, ...layer.values());
-  const rows = [];
-  for (const item of items) (rows[layer.get(item) - lowest] ||= []).push(item);
-  const filled = rows.filter(Boolean);
-  untangle(filled, sources, readers);
-  return { rows: filled.flatMap(broken), sources };
+  const layers = [];
+  for (const item of items) (layers[layer.get(item) - lowest] ||= []).push(item);
+  const rows = layers.filter(Boolean);
+  const rank = new Map(rows.flatMap((row, index) => row.map((item) => [item, index])));
+  const near = addBends(module, rows, rank);
+  untangle(rows, near.sources, near.readers);
+  return { rows: rows.flatMap(broken), rank, sources: near.sources, trunks: near.trunks };
 }
 
 /** Order each row by the mean place of its neighbours in the row before, down and up. */
@@ -70,12 +72,24 @@ function average(numbers, otherwise) {
 }
 
 function broken(row) {
-  const rows = [];
-  for (let start = 0; start < row.length; start += LONGEST_ROW) rows.push(row.slice(start, start + LONGEST_ROW));
+  const rows = [[]];
+  let boxes = 0;
+  for (const item of row) {
+    if (isBox(item) && boxes === LONGEST_ROW) {
+      rows.push([]);
+      boxes = 0;
+    }
+    rows.at(-1).push(item);
+    if (isBox(item)) boxes += 1;
+  }
   return rows;
 }
 
-/** Places relative to the module's corner: each item below the middle of what it reads, as far as its row allows. */
+function isBox(item) {
+  return item.kind !== "bend";
+}
+
+/** Places relative to the module's corner: each item below the middle of what it reads, as far as its row allows; bends give way. */
 function placeRows(module) {
   const { rows, sources } = module.layers;
   let y = BOX.head + BOX.pad;
@@ -83,30 +97,43 @@ function placeRows(module) {
   let right = -Infinity;
   const middle = new Map();
   for (const row of rows) {
-    const wanted = row.map((item) => average(sources.get(item).filter((source) => middle.has(source)).map((source) => middle.get(source)), null));
-    let x = -Infinity;
+    const wanted = new Map(row.map((item) => [item, wantedMiddle(sources.get(item), middle)]));
+    let end = null;
     row.forEach((item, index) => {
-      const start = wanted[index] === null ? x : Math.max(x, wanted[index] - item.w / 2);
-      item.x = Number.isFinite(start) ? start : 0;
-      x = item.x + item.w + BOX.gapX;
+      const gap = index > 0 && isBox(item) && isBox(row[index - 1]) ? BOX.gapX : BEND.gap;
+      const start = wanted.get(item) === null ? null : wanted.get(item) - item.w / 2;
+      item.x = end === null ? (start ?? 0) : Math.max(end + gap, start ?? -Infinity);
+      end = item.x + item.w;
     });
-    const known = row.filter((_, index) => wanted[index] !== null);
-    const drift = known.length > 0 ? average(known.map((item) => item.x + item.w / 2 - wanted[row.indexOf(item)]), 0) : (row[0].x + x - BOX.gapX) / 2;
+    const boxes = row.filter(isBox);
+    const known = boxes.filter((item) => wanted.get(item) !== null);
+    const [first, last] = [boxes[0], boxes.at(-1)];
+    const drift = known.length > 0 ? average(known.map((item) => item.x + item.w / 2 - wanted.get(item)), 0) : (first.x + last.x + last.w) / 2;
+    const height = Math.max(...row.map((item) => item.h));
     for (const item of row) {
       item.x -= drift;
       item.y = y;
+      item.room = height;
       middle.set(item, item.x + item.w / 2);
       left = Math.min(left, item.x);
       right = Math.max(right, item.x + item.w);
     }
-    y += Math.max(...row.map((item) => item.h)) + BOX.gapY;
+    for (const item of row) if (!isBox(item)) item.h = height;
+    y += height + BOX.gapY;
   }
   const label = Math.min(module.name.length * 7.5 + 60, 360);
   const extra = Math.max(0, (label - (right - left)) / 2);
-  for (const child of module.children) child.x += BOX.pad + extra - left;
+  for (const row of rows) for (const item of row) item.x += BOX.pad + extra - left;
   module.w = right - left + 2 * (BOX.pad + extra);
   module.h = y - BOX.gapY + BOX.pad;
   module.stale = false;
+}
+
+/** Below the boxes that it reads, or else the bends. */
+function wantedMiddle(sources, middle) {
+  const known = sources.filter((source) => middle.has(source));
+  const boxes = known.filter(isBox);
+  return average((boxes.length > 0 ? boxes : known).map((source) => middle.get(source)), null);
 }
 
 /** All that is drawn, with absolute places: open modules before what they hold; and the edges between what is visible. */
@@ -135,8 +162,17 @@ function visibleGraph(model) {
       if (!known.has(from)) known.set(from, new Set());
       if (known.get(from).has(to)) continue;
       known.get(from).add(to);
-      edges.push([from, to]);
+      edges.push(routed(from, to));
     }
   }
   return { items, edges };
+}
+
+/** An edge with the points that it passes, from the lower side of one box, down its row, to the upper side of another; and its extent. */
+function routed(from, to) {
+  const start = { x: from.ax + from.w / 2, top: from.ay + from.h, bottom: from.ay + (from.ay < to.ay ? from.room : from.h) };
+  const end = { x: to.ax + to.w / 2, top: to.ay, bottom: to.ay };
+  const points = [start, ...bendsBetween(from, to), end];
+  const [xs, ys] = [points.map((point) => point.x), points.flatMap((point) => [point.top, point.bottom])];
+  return { from, to, points, left: Math.min(...xs), right: Math.max(...xs), top: Math.min(...ys), bottom: Math.max(...ys) };
 }

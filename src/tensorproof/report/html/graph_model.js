@@ -20,7 +20,7 @@ function graphModel(data) {
     nan: nan === 1,
     maker: null,
   }));
-  const root = { kind: "module", name: "model", path: "", parent: null, children: [], depth: 0, open: true, edges: new Map() };
+  const root = { kind: "module", name: "model", path: "", parent: null, children: [], depth: 0, open: true, ...noEdges() };
   const modules = new Map([["", root]]);
   const nodes = data.nodes.map((row, index) => graphNode(row, index, data, values, modules));
   for (const node of nodes) node.parent.children.push(node);
@@ -63,7 +63,7 @@ function moduleAt(path, modules) {
   if (known) return known;
   const cut = path.lastIndexOf("/");
   const parent = moduleAt(cut < 0 ? "" : path.slice(0, cut), modules);
-  const module = { kind: "module", name: path.slice(cut + 1), path, parent, children: [], depth: parent.depth + 1, open: false, edges: new Map() };
+  const module = { kind: "module", name: path.slice(cut + 1), path, parent, children: [], depth: parent.depth + 1, open: false, ...noEdges() };
   parent.children.push(module);
   modules.set(path, module);
   return module;
@@ -102,15 +102,25 @@ function headroomClass(bits) {
   return bits === Infinity ? HEADROOM_ENDS.length - 1 : HEADROOM_ENDS.findIndex((end) => bits < end);
 }
 
-/** Lift an edge to the module in which both ends lie in different children: its layout needs no others. */
+/** What the layout of a module needs: edges between its children, and the children that edges leave it from and come in to. */
+function noEdges() {
+  return { edges: new Map(), exits: new Set(), entries: new Set() };
+}
+
+/** Lift an edge to the module in which both ends lie in different children. */
 function addEdge(from, to) {
   let a = from;
   let b = to;
-  while (depthOf(a) > depthOf(b)) a = a.parent;
-  while (depthOf(b) > depthOf(a)) b = b.parent;
   while (a.parent !== b.parent) {
-    a = a.parent;
-    b = b.parent;
+    const [depthA, depthB] = [depthOf(a), depthOf(b)];
+    if (depthA >= depthB) {
+      a.parent.exits.add(a);
+      a = a.parent;
+    }
+    if (depthB >= depthA) {
+      b.parent.entries.add(b);
+      b = b.parent;
+    }
   }
   if (a === b) return;
   const edges = a.parent.edges;
