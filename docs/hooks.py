@@ -1,4 +1,4 @@
-"""What the site has besides the pages of mkdocs.yml: rules, CONTRIBUTING.md, and the tables of `make paper` if they are there."""
+"""What the site has besides the pages of mkdocs.yml: rules and CONTRIBUTING.md."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ _UPWARD = re.compile(r"(?<!!)\[(?P<text>[^\]]+)\]\((?P<path>\.\./[^)#]*)(?P<anch
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Lists the pages of rules by family, and what need not be there."""
+    """Lists the pages of rules by family."""
     docs = Path(config.docs_dir)
     sections: dict[str, list[Any]] = {title: pages for entry in config.nav or [] for title, pages in entry.items()}
-    if (docs / "paper" / "README.md").is_file():
-        sections["Explanation"].append({"Tables of the papers": "paper/README.md"})
     rules = next(entry["Rules"] for entry in sections["Reference"] if "Rules" in entry)
     pages = sorted(path.relative_to(docs).as_posix() for path in (docs / "reference" / "rules").glob("*.md"))
     for family, listed in groupby(pages, key=lambda page: Path(page).name[:4]):

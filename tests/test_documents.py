@@ -200,4 +200,4 @@ def test_the_readme_has_a_place_for_the_measured_headline() -> None:
 def test_relative_links_lead_somewhere() -> None:
     for path in DOCUMENTS:
         for target in re.findall(r"\]\((?!https?:)([^)#\s]+)[^)]*\)", path.read_text("utf-8")):
-            assert (path.parent / target).exists() or "docs/paper/" in target, f"{name_of(path)}: {target}"
+            assert (path.parent / target).exists(), f"{name_of(path)}: {target}"

@@ -97,6 +97,18 @@ def test_counts_are_the_same_in_every_run() -> None:
     assert first["full"][0]["seconds"] > 0
 
 
+def test_what_is_written_is_what_the_journal_comes_to() -> None:
+    """Whoever changes a table writes it again: python -m benchmarks.paper --kept --take docs/paper/journal.jsonl --write."""
+    journal = Journal(writing.DOCS / "journal.jsonl")
+    sections = command.sections_of(journal, TABLES, "full")
+    assert {"detection", "unit_tests", "grist"} <= sections.keys()
+    plots = dict(writing._plots(sections, journal))
+    conditions = json.loads((writing.DOCS / "results.json").read_text("utf-8"))
+    assert (writing.DOCS / "README.md").read_text("utf-8") == "\n".join(writing._page(sections, conditions, "full", plots))
+    assert writing._headline(sections, conditions) in writing.README.read_text("utf-8")
+    assert {path.stem for path in writing.DOCS.glob("*.svg")} == plots.keys()
+
+
 # -- the runner -------------------------------------------------------------------------------------------------------------
 
 

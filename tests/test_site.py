@@ -109,22 +109,3 @@ def test_a_broken_link_fails_the_build(tmp_path: Path, monkeypatch: pytest.Monke
     result = site.build(tmp_path / "site")
     assert result.returncode != 0
     assert "no-such-heading" in result.stderr
-
-
-@pytest.mark.parametrize("is_there", [True, False])
-def test_the_tables_of_the_papers_may_be_there_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
-    for name in ("docs", "mkdocs.yml", "CONTRIBUTING.md"):
-        source = site.ROOT / name
-        shutil.copytree(source, tmp_path / name) if source.is_dir() else shutil.copy(source, tmp_path / name)
-    monkeypatch.setattr(site, "ROOT", tmp_path)
-    paper = tmp_path / "docs" / "paper"
-    shutil.rmtree(paper, ignore_errors=True)
-    if is_there:
-        paper.mkdir()
-        (paper / "README.md").write_text("# The tables of the papers, repeated\n\n![plot](plot.svg) [results.json](results.json)\n")
-        (paper / "plot.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
-        (paper / "results.json").write_text("{}")
-    result = site.build(tmp_path / "site")
-    assert result.returncode == 0, result.stderr
-    assert (tmp_path / "site" / "paper" / "index.html").is_file() == is_there
-    assert ("Tables of the papers" in (tmp_path / "site" / "explanation.html").read_text("utf-8")) == is_there

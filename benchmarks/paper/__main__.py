@@ -71,15 +71,7 @@ def main(arguments: Sequence[str]) -> int:
     except BrokenProcessPool:
         console.print(f"a worker died; what is done is kept in {path}, and the same command goes on", highlight=False)
         return 2
-    sections: dict[str, Section] = {}
-    for name in names:
-        known, table = journal.results(name), table_of(name)
-        cases = [case for case in table.cases(size) if _is_chosen(case, options.only)]
-        results = {case: known[case] for case in cases if case in known}
-        if results:
-            section = table.section(results, size)
-            cut = () if len(results) == len(cases) else (f"not complete: {len(results)} of {len(cases)} cases",)
-            sections[name] = replace(section, lines=(*cut, *section.lines))
+    sections = sections_of(journal, names, size, options.only)
     for section in sections.values():
         show(section, console)
     if len(journal.sources()) > 1:
@@ -92,6 +84,20 @@ def main(arguments: Sequence[str]) -> int:
     if options.write:
         writing.write(sections, journal, size)
     return 1 if wrong else 0
+
+
+def sections_of(journal: Journal, names: Sequence[str], size: Size, only: Sequence[str] = ()) -> dict[str, Section]:
+    """What the journal has of the tables; one that is not complete says so."""
+    sections: dict[str, Section] = {}
+    for name in names:
+        known, table = journal.results(name), table_of(name)
+        cases = [case for case in table.cases(size) if _is_chosen(case, only)]
+        results = {case: known[case] for case in cases if case in known}
+        if results:
+            section = table.section(results, size)
+            cut = () if len(results) == len(cases) else (f"not complete: {len(results)} of {len(cases)} cases",)
+            sections[name] = replace(section, lines=(*cut, *section.lines))
+    return sections
 
 
 def _is_chosen(case: str, beginnings: Sequence[str]) -> bool:
