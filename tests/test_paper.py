@@ -153,7 +153,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     taken = ["--kept", "--take", str(tmp_path / "quick.jsonl"), str(tmp_path / "none")]
     assert command.main(["detection", "--quick", "--folder", str(tmp_path / "other"), "--write", *taken]) == 0
     cases = len(table_of("detection").cases("quick"))
-    assert written[1][0]["detection"].lines[0] == f"not complete: 1 of {cases} cases"
+    assert written[1][0]["detection"].lines[0].startswith(f"not complete, 1 of {cases} cases: 1 of 1 bugs flagged")
 
 
 def test_an_interruption_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

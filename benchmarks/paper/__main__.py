@@ -95,8 +95,8 @@ def sections_of(journal: Journal, names: Sequence[str], size: Size, only: Sequen
         results = {case: known[case] for case in cases if case in known}
         if results:
             section = table.section(results, size)
-            cut = () if len(results) == len(cases) else (f"not complete: {len(results)} of {len(cases)} cases",)
-            sections[name] = replace(section, lines=(*cut, *section.lines))
+            cut = "" if len(results) == len(cases) else f"not complete, {len(results)} of {len(cases)} cases: "
+            sections[name] = replace(section, lines=(cut + section.lines[0], *section.lines[1:]))
     return sections
 
 
