@@ -38,6 +38,13 @@ def read(page: Path) -> Resources:
     return resources
 
 
+def on_the_site(built: Path, source: Path) -> Path:
+    """Where a file of docs/ is on the site."""
+    if source.suffix != ".md":
+        return built / source
+    return built / (source.with_name("index.html") if source.name == "README.md" else source.with_suffix(".html"))
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
@@ -80,19 +87,14 @@ def test_every_link_and_picture_of_a_page_is_on_the_site(built: Path) -> None:
     docs = site.ROOT / "docs"
     seen = 0
     for source in docs.rglob("*.md"):
-        page = built / source.relative_to(docs).with_suffix(".html")
-        if source.name == "README.md":
-            page = page.with_name("index.html")
+        page = on_the_site(built, source.relative_to(docs))
         resources = read(page)
         present = {(page.parent / unquote(target.partition("#")[0])).resolve() for target in resources.linked + resources.loaded}
         for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", source.read_text("utf-8")):
             wanted = (source.parent / target).resolve()
             if not wanted.is_relative_to(docs):
                 continue
-            copied = built / wanted.relative_to(docs)
-            assert (copied.with_suffix(".html") if copied.suffix == ".md" else copied).resolve() in present, (
-                f"{source.name}: {target}"
-            )
+            assert on_the_site(built, wanted.relative_to(docs)).resolve() in present, f"{source.name}: {target}"
             seen += 1
     assert seen > 500
     outside = (built / "how-to" / "custom-operators.html").read_text("utf-8")
