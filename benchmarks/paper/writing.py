@@ -15,6 +15,7 @@ from benchmarks.paper import plots
 from benchmarks.paper.journal import Journal
 from benchmarks.paper.page import page
 from benchmarks.paper.table import Json, Section, Size
+from benchmarks.paper.tables import TABLES
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs" / "paper"
@@ -109,7 +110,9 @@ def _headline(sections: Mapping[str, Section], conditions: Json) -> str:
     made = (
         f"Measured by `make paper` on {date}, {machine['cores']} cores of {machine['processor']}: [tables](docs/paper/README.md)."
     )
-    return "\n".join(["| table | here | in the paper |", "| --- | --- | --- |", *rows, "", made])
+    missing = [name for name in TABLES if name not in sections]
+    told = [f"Not measured yet: {', '.join(missing)}."] if missing else []
+    return "\n".join(["| table | here | in the paper |", "| --- | --- | --- |", *rows, "", *told, made])
 
 
 def _plots(sections: Mapping[str, Section], journal: Journal) -> Iterator[tuple[str, str]]:
