@@ -178,7 +178,7 @@ def test_the_page_the_results_and_the_headline(tmp_path: Path, monkeypatch: pyte
     writing.write({"repairs": SECTION}, journal, "quick")
     results = json.loads((tmp_path / "docs" / "results.json").read_text())
     assert results["tables"]["repairs"]["figures"] == {"figure": 1}
-    assert results["tables"]["repairs"]["cases"] == {"3": {"found": True}}
+    assert results["tables"]["repairs"]["rows"] == [["1", "<2|"]]
     assert results["versions"]["torch"].startswith("2.13.0") and results["sources"] == ["state"]
     other = Journal(tmp_path / "other")
     other.take(Journal(tmp_path / "docs" / "journal.jsonl"))

@@ -7,6 +7,7 @@ import os
 import platform
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -27,7 +28,7 @@ _BEGIN, _END = "<!-- headline: written by `make paper` -->", "<!-- end of headli
 def write(sections: Mapping[str, Section], journal: Journal, size: Size) -> None:
     """All of it, each file at once or not at all."""
     conditions = made_on()
-    tables = {name: _as_json(section, journal.results(name)) for name, section in sections.items()}
+    tables = {name: asdict(section) for name, section in sections.items()}
     DOCS.mkdir(parents=True, exist_ok=True)
     results = {**conditions, "size": size, "sources": sorted(journal.sources()), "tables": tables}
     _replace(DOCS / "results.json", json.dumps(results, indent=1, sort_keys=True) + "\n")
@@ -57,17 +58,12 @@ def _processor() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-def _as_json(section: Section, results: Mapping[str, Json]) -> Json:
-    fields = {"title": section.title, "columns": section.columns, "rows": section.rows, "lines": section.lines}
-    return {**fields, "figures": dict(section.figures), "paper": section.paper, "setup": section.setup, "cases": dict(results)}
-
-
 def _page(sections: Mapping[str, Section], conditions: Json, size: Size, drawn: Mapping[str, str]) -> Iterator[str]:
     yield "# The tables of the papers, repeated"
     yield ""
     yield (
-        f"{_made(conditions, size)} The figures are in [results.json](results.json), with the result of every case; "
-        "[tables.html](tables.html) is the same with tables that can be sorted."
+        f"{_made(conditions, size)} The figures are in [results.json](results.json), the result of every case in "
+        "[journal.jsonl](journal.jsonl); [tables.html](tables.html) is this page with tables that can be sorted."
     )
     yield ""
     for name in drawn:
@@ -93,7 +89,7 @@ def _page(sections: Mapping[str, Section], conditions: Json, size: Size, drawn: 
 
 def _made(conditions: Json, size: Size) -> str:
     machine, versions = conditions["machine"], conditions["versions"]
-    listed = ", ".join(f"{name} {number}" for name, number in versions.items())
+    listed = ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
     return (
         f"Written by `make paper` ({size}) on {conditions['date']}: {machine['cores']} cores of {machine['processor']}, {listed}."
     )
