@@ -142,6 +142,7 @@ def section(results: Mapping[str, Json], size: Size) -> Section:
         buggy, fixed, clean = (full.programs[kind] for kind in KINDS)
         figures |= {"defects": full.defects, "programs with a defect": buggy, "programs without": fixed + clean}
         early = sum(defect in full.frozen for defect in full.found)
+        lines.append(f"{len(full.found)} of {full.defects} defects found at their line, {full.alarms} false alarms")
         lines.append(
             f"{buggy} programs with {full.defects} defects, {fixed} repaired twins, {clean} correct programs without a twin"
         )
