@@ -20,8 +20,10 @@ from tensorproof.confirm.witness import npz_bytes
 from tensorproof.expose.eager.witness import script
 from tensorproof.expose.events import Failure, failure_of
 from tensorproof.expose.replays.recipe import Recipe
+from tensorproof.expose.search.board import Suspect
 from tensorproof.expose.search.leading import Leading, Measured
 from tensorproof.expose.search.moves import Legal
+from tensorproof.expose.search.vulnerable import weaknesses
 from tensorproof.expose.settings import Settings
 from tensorproof.expose.workplace import Workplace
 from tensorproof.formats import Array
@@ -658,23 +660,55 @@ class _Value:
     is_given_again: bool
 
 
-def _slope(values: Any) -> Measured:
-    """The sum of all numbers, which falls towards the low end; it fails at -8."""
-    array: Array = values["x"]
-    return Measured(float(array.sum()), {"x": np.ones_like(array)}, None, bool(array.sum() <= -8.0))
+@dataclass
+class _Sum:
+    """The sum of all numbers, which falls towards the low end; it fails at -8. What was measured without gradients is counted."""
+
+    beside: int = 0
+    sign: float = 1.0
+
+    def __call__(self, values: Any, *, gradients: bool = True) -> Measured:
+        self.beside += not gradients
+        array: Array = values["x"]
+        return Measured(float(array.sum()), {"x": np.full_like(array, self.sign)}, None, bool(array.sum() <= -8.0))
+
+
+def _suspect() -> Suspect:
+    (weakness, *_) = weaknesses("tensorflow")["Log"]
+    return Suspect("train.py:1:Log", weakness, "Log", "train.py", 1)
 
 
 @pytest.mark.parametrize(("method", "expected"), [("search", -1.0), ("no-replacement", -0.3)])
 def test_the_corner_is_taken_where_it_is_nearer(method: str, expected: float) -> None:
     leading = Leading(Settings("", method=method), np.random.default_rng(0))  # pyright: ignore[reportArgumentType]
-    measured, values = leading.moved([_Value("x", Legal(-1.0, 1.0), True)], {"x": np.zeros(4)}, _slope)
+    measured, values = leading.moved(_suspect(), [_Value("x", Legal(-1.0, 1.0), True)], {"x": np.zeros(4)}, _Sum())
     assert measured.objective == 0.0
     assert values["x"] == pytest.approx(np.full(4, expected))
 
 
+def test_a_corner_that_does_not_pay_is_tried_less_often() -> None:
+    leading, suspect, chosen = Leading(Settings(""), np.random.default_rng(0)), _suspect(), [_Value("x", Legal(-1.0, 1.0), True)]
+    suspect.note(0.0)
+
+    def tried(measure: _Sum) -> list[int]:
+        numbers: list[int] = []
+        for number in range(40):
+            before = measure.beside
+            leading.moved(suspect, chosen, {"x": np.full((2, 2), 0.0)}, measure)
+            suspect.note(0.0)
+            numbers += [number] if measure.beside > before else []
+        return numbers
+
+    # The gradient points away from the sum's low end: each step and each corner is worse, the corner more so.
+    assert tried(_Sum(sign=-1.0)) == [0, 1, 3, 7, 15, 31]
+    leading, suspect = Leading(Settings(""), np.random.default_rng(0)), _suspect()
+    suspect.note(0.0)
+    assert tried(_Sum()) == list(range(40)), "one that pays, at each step"
+
+
 def test_values_that_are_drawn_once_are_led_until_the_operator_fails() -> None:
     leading = Leading(Settings(""), np.random.default_rng(0))
-    measured, values = leading.moved([_Value("x", Legal(-4.0, 4.0), False)], {"x": np.full(4, 3.0)}, _slope)
+    measured, values = leading.moved(_suspect(), [_Value("x", Legal(-4.0, 4.0), False)], {"x": np.full(4, 3.0)}, _Sum())
     assert measured.objective == 12.0
-    assert _slope(values).has_failed
+    assert _Sum()(values).has_failed
     assert values["x"].min() >= -4.0

@@ -12,7 +12,7 @@ import pytest
 from tensorproof.errors import ConfigurationError
 from tensorproof.expose.running import exposed
 from tensorproof.expose.search.feeding import Feeding
-from tensorproof.expose.search.moves import BLANKS, Batch, Legal, blank
+from tensorproof.expose.search.moves import BLANKS, Batch, Legal, blank, cornered, signed
 from tensorproof.expose.search.phases import Phase
 from tensorproof.expose.settings import Settings
 from tensorproof.findings import Finding, Report, Verdict
@@ -44,6 +44,20 @@ def test_phases_take_turns_while_nothing_is_gained() -> None:
     assert kinds[:5] == ["approach", "repeat", "lesson", "approach", "repeat"]
     phase = Phase()
     assert not any(phase.is_over(-float(step)) for step in range(500)), "each step is progress"
+
+
+def test_a_step_moves_the_rows_that_matter_and_clips_all() -> None:
+    value, gradient = np.full((5, 2), 0.5), np.zeros((5, 2))
+    value[4] = 3.0
+    gradient[1], gradient[3] = (np.inf, -2.0), (np.nan, 0.0)
+    legal, generator = Legal(0.0, 1.0), np.random.default_rng(0)
+    moved = signed(value, gradient, legal, 0.1, generator)
+    assert moved.tolist() == [[0.5, 0.5], [0.4, 0.6], [0.5, 0.5], [0.5, 0.5], [1.0, 1.0]]
+    assert cornered(value, gradient, legal).tolist() == [[0.5, 0.5], [0.0, 1.0], [0.5, 0.5], [0.5, 0.5], [3.0, 3.0]]
+    at_random = signed(value, np.zeros((5, 2)), legal, 0.1, generator)
+    assert np.isin(at_random[:4].round(6), (0.4, 0.6)).all() and (at_random[4] == 1.0).all()
+    number = signed(np.array(0.5), np.array(2.0), legal, 0.1, generator)
+    assert number.shape == () and float(number) == pytest.approx(0.4)
 
 
 def test_one_sample_with_its_label_in_place_of_all() -> None:

@@ -72,8 +72,10 @@ def main(arguments: Sequence[str]) -> int:
         console.print(f"a worker died; what is done is kept in {path}, and the same command goes on", highlight=False)
         return 2
     sections = sections_of(journal, names, size, options.only)
-    for section in sections.values():
+    for name, section in sections.items():
         show(section, console)
+        minutes = journal.minutes(name)
+        console.print("" if minutes is None else f"{minutes:.1f} minutes of one worker", style="dim", highlight=False)
     if len(journal.sources()) > 1:
         console.print("results were made with several states of the sources; --fresh measures all of them anew", highlight=False)
     if options.against is not None:

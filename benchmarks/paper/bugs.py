@@ -8,6 +8,8 @@ from typing import Any
 
 from benchmarks.paper.table import Size
 from benchmarks.zoo import Bug, Entry, programs
+from benchmarks.zoo.entry import initial_weights
+from tensorproof.assumptions import Domain, weight_formula
 
 #: What weights may be: what a whole training may lead to (`benchmarks/zoo`), and the formulas of the tools from initial values.
 BOXES = ("ranum", "debar", "init")
@@ -47,8 +49,18 @@ def numbers(entry: Entry) -> int:
 
 
 def box_options(entry: Entry, box: str | None) -> dict[str, Any]:
-    """What a scan or a search is told: the entry's own ranges, or those of its inputs and a formula for the weights."""
+    """What a scan or a search is told: the entry's own ranges, or those of its inputs, and a formula for its weights.
+
+    The formula goes by the initial values of each weight, and leaves numbers alone. Constants of a program are no weights, although
+    the ONNX file has both as initialisers.
+    """
     domains = entry.declarations().domains
-    if box is None:
+    formula = None if box is None else weight_formula(box)
+    if formula is None:
         return {"ranges": domains}
-    return {"ranges": {name: domain for name, domain in domains.items() if name in entry.inputs}, "weights": box}
+    ranges = {name: domain for name, domain in domains.items() if name in entry.inputs}
+    for name, array in initial_weights(entry.recording(), 0).items():
+        if array.size > 1:
+            low, high = formula(float(array.min()), float(array.max()))
+            ranges[name] = Domain("box", low, high, source=f"weights {box}")
+    return {"ranges": ranges}

@@ -17,12 +17,13 @@ _SOURCES = ("src", "benchmarks", "constraints.txt")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The result of one case. `sources` tells the sources that it was made with."""
+    """The result of one case. `sources` tells the sources that it was made with, `clock` how many seconds a worker took for it."""
 
     table: str
     case: str
     result: Json
     sources: str
+    clock: float | None = None
 
 
 class Journal:
@@ -43,6 +44,12 @@ class Journal:
         """The sources that the results were made with."""
         return {entry.sources for entry in self._entries.values()}
 
+    def minutes(self, table: str) -> float | None:
+        """How long one worker took by the clock for the cases of a table; None where not all of them tell."""
+        times = [entry.clock for entry in self._entries.values() if entry.table == table]
+        known = [time for time in times if time is not None]
+        return round(sum(known) / 60, 1) if known and len(known) == len(times) else None
+
     def take(self, other: Journal) -> None:
         """Keep what another journal has and this one has not."""
         for key, entry in other._entries.items():
@@ -53,7 +60,7 @@ class Journal:
         """Keep a result, on the disk before anything else happens."""
         self._entries[entry.table, entry.case] = entry
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        line = {"table": entry.table, "case": entry.case, "sources": entry.sources, "result": entry.result}
+        line = {"table": entry.table, "case": entry.case, "sources": entry.sources, "clock": entry.clock, "result": entry.result}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
@@ -66,7 +73,7 @@ def _read(path: Path) -> Iterator[Entry]:
             values = json.loads(line)
         except json.JSONDecodeError:
             continue
-        yield Entry(values["table"], values["case"], values["result"], values["sources"])
+        yield Entry(values["table"], values["case"], values["result"], values["sources"], values.get("clock"))
 
 
 def fingerprint() -> str:

@@ -43,7 +43,7 @@ def run(names: Sequence[str], size: Size, journal: Journal, jobs: int, console: 
                     wrong.append(f"{name} {case}: {type(error).__name__}: {error}")
                     console.print(wrong[-1], style="bold red", highlight=False)
                     continue
-                journal.add(Entry(name, case, result, sources))
+                journal.add(Entry(name, case, result, sources, round(seconds, 1)))
                 minutes = (time.monotonic() - started) / 60
                 told = f"{done}/{len(pending)} after {minutes:.1f} min: {name} {case}, {seconds:.1f} s"
                 console.print(told, style="dim", highlight=False)

@@ -27,7 +27,7 @@ _BEGIN, _END = "<!-- headline: written by `make paper` -->", "<!-- end of headli
 
 def write(sections: Mapping[str, Section], journal: Journal, size: Size) -> None:
     """All of it, each file at once or not at all."""
-    conditions = made_on()
+    conditions = made_on() | {"minutes": {name: journal.minutes(name) for name in sections}}
     tables = {name: asdict(section) for name, section in sections.items()}
     DOCS.mkdir(parents=True, exist_ok=True)
     results = {**conditions, "size": size, "sources": sorted(journal.sources()), "tables": tables}
@@ -72,7 +72,7 @@ def _page(sections: Mapping[str, Section], conditions: Json, size: Size, drawn: 
     for name, section in sections.items():
         yield f"## {section.title}"
         yield ""
-        yield f"`python -m benchmarks.paper {name}`"
+        yield f"`python -m benchmarks.paper {name}`{_taken(conditions['minutes'][name])}"
         yield ""
         for line in section.lines:
             yield f"- {_markdown(line)}"
@@ -95,6 +95,10 @@ def _made(conditions: Json, size: Size) -> str:
     )
 
 
+def _taken(minutes: float | None) -> str:
+    return "" if minutes is None else f" ({minutes:.1f} minutes of one worker)"
+
+
 def _markdown(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
@@ -103,8 +107,11 @@ def _headline(sections: Mapping[str, Section], conditions: Json) -> str:
     """One line per table that has one, with the paper's figures beside ours."""
     rows = [f"| {section.title} | {section.lines[0]} | {' '.join(section.paper) or '-'} |" for section in sections.values()]
     date, machine = conditions["date"], conditions["machine"]
+    minutes = [conditions["minutes"].get(name) for name in TABLES]
+    taken = "" if None in minutes else f", {sum(minutes) / 60:.1f} hours of one worker"
     made = (
-        f"Measured by `make paper` on {date}, {machine['cores']} cores of {machine['processor']}: [tables](docs/paper/README.md)."
+        f"Measured by `make paper` on {date}, {machine['cores']} cores of {machine['processor']}{taken}: "
+        "[tables](docs/paper/README.md)."
     )
     missing = [name for name in TABLES if name not in sections]
     told = [f"Not measured yet: {', '.join(missing)}."] if missing else []

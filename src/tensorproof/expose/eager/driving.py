@@ -74,7 +74,7 @@ class Driving:
             return
         if chosen[0].kind == "weight" and not may_move_weights:
             return
-        found = self.search.moved(slice, execution, chosen, is_first=suspect.evaluations == 0)
+        found = self.search.moved(suspect, slice, execution, chosen)
         if found is None:
             suspect.is_settled = True
             self._board.choose()

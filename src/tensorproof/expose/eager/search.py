@@ -15,6 +15,7 @@ import numpy as np
 from tensorproof.expose.eager.external import External, Externals
 from tensorproof.expose.eager.recording import Recording, Slice
 from tensorproof.expose.eager.suspects import Execution, scores, softmin
+from tensorproof.expose.search.board import Suspect
 from tensorproof.expose.search.leading import Leading, Measured
 from tensorproof.expose.settings import Settings
 from tensorproof.formats import Array
@@ -78,7 +79,7 @@ class Search:
             return False
 
     def moved(
-        self, slice: Slice, execution: Execution, chosen: Sequence[External], *, is_first: bool
+        self, suspect: Suspect, slice: Slice, execution: Execution, chosen: Sequence[External]
     ) -> tuple[Measured, dict[str, Array]] | None:
         """The objective now, and where the values go from here; None if operators refuse other values than the program's."""
         import tensorflow as tf
@@ -88,18 +89,23 @@ class Search:
         known = [(tensor, self._externals.find(tensor)) for tensor in slice.given]
         names = {tensor._id: value.name for tensor, value in known if value is not None and value.name in values}
 
-        def measure(point: Mapping[str, Array]) -> Measured:
+        def measure(values: Mapping[str, Array], *, gradients: bool = True) -> Measured:
             self.evaluations += 1
-            return self.beside(lambda: _measure(slice, execution, names, chosen, point))
+            return self.beside(lambda: _measure(slice, execution, names, chosen, values, gradients))
 
         try:
-            return self._leading.moved(chosen, values, measure, is_first=is_first)
+            return self._leading.moved(suspect, chosen, values, measure)
         except (tf.errors.OpError, TypeError, ValueError, LookupError):
             return None
 
 
 def _measure(
-    slice: Slice, execution: Execution, names: Mapping[int, str], chosen: Sequence[External], values: Mapping[str, Array]
+    slice: Slice,
+    execution: Execution,
+    names: Mapping[int, str],
+    chosen: Sequence[External],
+    values: Mapping[str, Array],
+    with_gradients: bool,
 ) -> Measured:
     """The objective at some values, with its gradient by each of them. `names` are those of tensors that were given."""
     import tensorflow as tf
@@ -108,13 +114,15 @@ def _measure(
         leaves: dict[str, Any] = {
             value.name: tf.constant(values[value.name].astype(value.tensor.dtype.as_numpy_dtype)) for value in chosen
         }
-        tape.watch(list(leaves.values()))
+        tape.watch(list(leaves.values()) if with_gradients else [])
         results = slice.rerun({number: leaves[name] for number, name in names.items()})
         terms = execution.on(results)
         smallest = None if terms is None else softmin(terms)
     has_failed = not np.isfinite(np.asarray(results[-1].numpy())).all()
     if terms is None or smallest is None:
         return Measured(-math.inf if has_failed else math.inf, {}, None, has_failed)
+    if not with_gradients:
+        return Measured(float(smallest), {}, None, has_failed)
     try:
         found: list[Any] = tape.gradient(smallest, list(leaves.values()))
     except (LookupError, TypeError, ValueError):

@@ -96,9 +96,9 @@ class Driving:
         phase = self._phases.setdefault(suspect.name, Phase())
         values = {value.name: value.array() for value in chosen}
         if phase.kind == "lesson":
-            measured, values = self._taught(slice, execution, chosen, values)
+            measured, values = self._taught(suspect, slice, execution, chosen, values)
         else:
-            measured, values = self._search.moved(slice, execution, chosen, values, is_first=suspect.evaluations == 0)
+            measured, values = self._search.moved(suspect, slice, execution, chosen, values)
         suspect.note(measured.objective)
         self._pipe.suspect(suspect)
         self._feeding.move(values, measured.scores)
@@ -110,7 +110,7 @@ class Driving:
             raise Stop("the evaluations are used up")
 
     def _taught(
-        self, slice: Slice, execution: Execution, chosen: Sequence[External], values: Mapping[str, Array]
+        self, suspect: Suspect, slice: Slice, execution: Execution, chosen: Sequence[External], values: Mapping[str, Array]
     ) -> tuple[Measured, Mapping[str, Array]]:
         """The values that come nearer are kept aside; those that the program trains on are moved when its loss is known."""
         if {name: array.shape for name, array in self._aside.items()} != {name: array.shape for name, array in values.items()}:
@@ -122,7 +122,7 @@ class Driving:
             # The next step gets what fails, and shows it.
             shown, self._aside = self._aside, {}
             return measured, shown
-        self._aside = self._search.next(slice, execution, chosen, self._aside, measured)
+        self._aside = self._search.next(suspect, slice, execution, chosen, self._aside, measured)
         self._teaching = chosen
         self._slopes = {name: slope for name, slope in measured.gradients.items() if name in arrays}
         return measured, values

@@ -60,7 +60,9 @@ class External:
 
     def array(self) -> Array:
         """A copy of its numbers."""
-        return self.tensor.detach().cpu().double().numpy().copy()
+        import torch
+
+        return self.tensor.detach().cpu().to(torch.float64, copy=True).numpy()
 
     def set(self, array: Any) -> None:
         """Put other numbers in its place; what autograd has saved of it does not notice."""

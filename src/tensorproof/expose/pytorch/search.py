@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from tensorproof.expose.pytorch.external import External, Externals
 from tensorproof.expose.pytorch.recording import Recording, Slice
 from tensorproof.expose.pytorch.suspects import Execution, scores, softmin
+from tensorproof.expose.search.board import Suspect
 from tensorproof.expose.search.leading import Leading, Measured
 from tensorproof.expose.settings import Settings
 from tensorproof.formats import Array
@@ -57,10 +59,18 @@ class Search:
         found = [value for tensor in slice.given if (value := self._externals.find(tensor)) is not None]
         return [value for value in found if value.kind == "weight"]
 
-    def measure(self, slice: Slice, execution: Execution, values: Mapping[str, Array], moved: Sequence[External]) -> Measured:
-        """The objective at some values, with gradients."""
+    def measure(
+        self,
+        slice: Slice,
+        execution: Execution,
+        values: Mapping[str, Array],
+        moved: Sequence[External],
+        *,
+        gradients: bool = True,
+    ) -> Measured:
+        """The objective at some values, with gradients by those that are moved."""
         self.evaluations += 1
-        return self._thread.submit(self._measure, slice, execution, values, moved).result()
+        return self._thread.submit(self._measure, slice, execution, values, moved, gradients).result()
 
     def agrees(self, slice: Slice, execution: Execution) -> bool:
         """Whether what the program computed is computed again from the same values."""
@@ -77,24 +87,31 @@ class Search:
 
         return _tried(self._thread.submit(compare).result, False)
 
-    def _measure(self, slice: Slice, execution: Execution, values: Mapping[str, Array], moved: Sequence[External]) -> Measured:
+    def _measure(
+        self, slice: Slice, execution: Execution, values: Mapping[str, Array], moved: Sequence[External], gradients: bool
+    ) -> Measured:
         """Near to zero, numbers of the program's format are too coarse: there, float64 is measured in, if the program can be."""
         import torch
 
-        measured = self._measure_in(None, slice, execution, values, moved)
+        measured = self._measure_in(None, slice, execution, values, moved, gradients)
         if measured.objective > _FINE or execution.result.dtype == torch.float64 or measured.has_failed:
             return measured
-        return _tried(lambda: self._measure_in(torch.float64, slice, execution, values, moved), measured)
+        return _tried(lambda: self._measure_in(torch.float64, slice, execution, values, moved, gradients), measured)
 
     @staticmethod
     def _measure_in(
-        format: torch.dtype | None, slice: Slice, execution: Execution, values: Mapping[str, Array], moved: Sequence[External]
+        format: torch.dtype | None,
+        slice: Slice,
+        execution: Execution,
+        values: Mapping[str, Array],
+        moved: Sequence[External],
+        with_gradients: bool,
     ) -> Measured:
         import torch
 
         leaves: dict[str, torch.Tensor] = {}
         replaced: dict[int, torch.Tensor] = {}
-        with torch.enable_grad():
+        with torch.set_grad_enabled(with_gradients):
             for value in moved:
                 leaves[value.name] = _leaf(value, values[value.name], format)
                 # What the program writes in place may not be a leaf.
@@ -113,16 +130,33 @@ class Search:
         return Measured(float(smallest.detach()), gradients, scores(terms, samples), has_failed)
 
     def moved(
-        self, slice: Slice, execution: Execution, chosen: Sequence[External], values: Mapping[str, Array], *, is_first: bool
+        self, suspect: Suspect, slice: Slice, execution: Execution, chosen: Sequence[External], values: Mapping[str, Array]
     ) -> tuple[Measured, dict[str, Array]]:
         """The objective now, and where the values go from here."""
-        return self._leading.moved(chosen, values, lambda at: self.measure(slice, execution, at, chosen), is_first=is_first)
+        return self._leading.moved(suspect, chosen, values, partial(self._measured_at, slice, execution, chosen))
 
     def next(
-        self, slice: Slice, execution: Execution, chosen: Sequence[External], values: Mapping[str, Array], now: Measured
+        self,
+        suspect: Suspect,
+        slice: Slice,
+        execution: Execution,
+        chosen: Sequence[External],
+        values: Mapping[str, Array],
+        now: Measured,
     ) -> dict[str, Array]:
         """Where values go from a measurement."""
-        return self._leading.next(chosen, values, now, lambda at: self.measure(slice, execution, at, chosen))
+        return self._leading.next(suspect, chosen, values, now, partial(self._measured_at, slice, execution, chosen))
+
+    def _measured_at(
+        self,
+        slice: Slice,
+        execution: Execution,
+        chosen: Sequence[External],
+        values: Mapping[str, Array],
+        *,
+        gradients: bool = True,
+    ) -> Measured:
+        return self.measure(slice, execution, values, chosen, gradients=gradients)
 
     def lesson(
         self, loss: Slice, slopes: Mapping[str, Array], teaching: Sequence[External], values: Mapping[str, Array]
@@ -160,7 +194,7 @@ def _leaf(value: External, array: Array, format: torch.dtype | None = None) -> t
     """Numbers in the form of an external value, to differentiate by."""
     import torch
 
-    return torch.from_numpy(array.copy()).to(format or value.tensor.dtype).reshape(value.tensor.shape).requires_grad_()
+    return torch.from_numpy(array).to(format or value.tensor.dtype, copy=True).reshape(value.tensor.shape).requires_grad_()
 
 
 def _array(gradient: torch.Tensor | None, leaf: torch.Tensor) -> Array:

@@ -8,13 +8,15 @@ whole walk, because the program does not give them again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from tensorproof.expose.search.board import Suspect
+from tensorproof.expose.search.corners import Corners
 from tensorproof.expose.search.moves import BLANKS, Legal, blank, cornered, linear, signed
 from tensorproof.expose.settings import Settings
 from tensorproof.formats import Array
@@ -49,8 +51,13 @@ class Movable(Protocol):
     def is_given_again(self) -> bool: ...
 
 
+class Measure(Protocol):
+    """Measures a suspect at some values; without `gradients` only what it has reached is asked for."""
+
+    def __call__(self, values: Values, *, gradients: bool = True) -> Measured: ...
+
+
 Values = Mapping[str, Array]
-Measure = Callable[[Values], Measured]
 
 
 class Leading:
@@ -59,34 +66,43 @@ class Leading:
     def __init__(self, settings: Settings, generator: np.random.Generator) -> None:
         self._settings = settings
         self._generator = generator
+        self._corners = Corners()
 
     def moved(
-        self, chosen: Sequence[Movable], values: Values, measure: Measure, *, is_first: bool = False
+        self, suspect: Suspect, chosen: Sequence[Movable], values: Values, measure: Measure
     ) -> tuple[Measured, dict[str, Array]]:
-        """The objective now, and where the values go from here; `is_first` says that the suspect was never measured before."""
+        """The objective now, and where the values go from here."""
         if not any(value.is_given_again for value in chosen):
             return self._walked(chosen, dict(values), measure)
         now = measure(values)
-        return now, self.next(chosen, values, now, measure, is_first=is_first)
+        return now, self.next(suspect, chosen, values, now, measure)
 
     def next(
-        self, chosen: Sequence[Movable], values: Values, now: Measured, measure: Measure, *, is_first: bool = False
+        self, suspect: Suspect, chosen: Sequence[Movable], values: Values, now: Measured, measure: Measure
     ) -> dict[str, Array]:
         """Where values go from a measurement: a step of the sign, or the corner of the legal range if that is nearer.
 
-        GRIST takes the step alone. The corner is where a network that is nearly linear fails first. Before anything else a sample
-        is tried that is the same everywhere: deviations are zero there, and no steps lead to it.
+        GRIST takes the step alone. The corner is where a network that is nearly linear fails first; it is tried less often as long
+        as it does not pay. Before anything else a sample is tried that is the same everywhere: deviations are zero there, and no
+        steps lead to it.
         """
         stepped = self._stepped(chosen, values, now)
         if self._settings.method != "search":
             return stepped
         points: list[dict[str, Array]] = [stepped]
-        corner = {v.name: cornered(values[v.name], now.gradients[v.name], v.legal) for v in chosen if v.name in now.gradients}
-        if not all(np.array_equal(corner[name], values[name]) for name in corner):
-            points.append({**values, **corner})
-        if is_first:
+        has_corner = False
+        if self._corners.are_due(suspect):
+            corner = {v.name: cornered(values[v.name], now.gradients[v.name], v.legal) for v in chosen if v.name in now.gradients}
+            has_corner = not all(np.array_equal(corner[name], values[name]) for name in corner)
+            points += [{**values, **corner}] if has_corner else []
+        if suspect.evaluations == 0:
             points += ({v.name: blank(values[v.name], v.legal, part) for v in chosen} for part in BLANKS)
-        return points[0] if len(points) == 1 else min(points, key=lambda point: measure(point).reached)
+        if len(points) == 1:
+            return stepped
+        reached = [measure(point, gradients=False).reached for point in points]
+        if has_corner:
+            self._corners.note(suspect, pays=reached[1] < reached[0])
+        return points[int(np.argmin(reached))]
 
     def _stepped(self, chosen: Sequence[Movable], values: Values, measured: Measured) -> dict[str, Array]:
         found: dict[str, Array] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,11 +64,22 @@ def signed(value: Array, gradient: Array, legal: Legal, epsilon: float, generato
 
     The step is a part of the legal width. Where no element has a gradient, each goes a step in a random direction.
     """
-    direction = np.sign(np.nan_to_num(gradient, posinf=1.0, neginf=-1.0))
+    rows = _touched(gradient)
+    part = gradient[rows]
+    direction = np.where(np.isnan(part), 0.0, np.sign(part))
     if not direction.any():
-        direction = generator.choice(np.array([-1.0, 1.0]), value.shape)
+        rows, direction = ..., generator.choice(np.array([-1.0, 1.0]), value.shape)
     width = legal.high - legal.low if legal.is_bounded else _FREE * max(1.0, float(np.abs(value).max(initial=0.0)))
-    return legal.clipped(value - epsilon * width * direction)
+    found = np.asarray(legal.clipped(value))
+    found[rows] = legal.clipped(value[rows] - epsilon * width * direction)
+    return found
+
+
+def _touched(gradient: Array) -> Any:
+    """An index of the rows whose gradient is not zero: of a whole data set, few matter to one step of training."""
+    if gradient.ndim < 2:
+        return ...
+    return np.flatnonzero(gradient.reshape(len(gradient), -1).any(axis=1))
 
 
 def linear(value: Array, objective: float, gradient: Array, legal: Legal) -> Array:
@@ -82,7 +94,10 @@ def cornered(value: Array, gradient: Array, legal: Legal) -> Array:
     """The end of the legal range that the gradient points away from, in each element; elements without a gradient stay."""
     if not legal.is_bounded:
         return value
-    return np.where(gradient > 0, legal.low, np.where(gradient < 0, legal.high, value))
+    rows = _touched(gradient)
+    found, part = np.array(value), gradient[rows]
+    found[rows] = np.where(part > 0, legal.low, np.where(part < 0, legal.high, value[rows]))
+    return found
 
 
 #: What a sample is filled with that is the same everywhere: the ends of the legal range, and a number whose sums are exact.

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tensorproof.expose.search.board import PATIENCE, Board, Suspect
+from tensorproof.expose.search.corners import Corners
 from tensorproof.expose.search.moves import BLANKS, Batch, Legal, blank, cornered, linear, signed
 from tensorproof.expose.search.phases import Phase
 from tensorproof.expose.sessions.external import DRAWS, Call, Externals
@@ -90,8 +91,7 @@ class Search:
         #: Suspects that nothing led to so far; measurements in a row in which a suspect failed by its objective.
         self._stranded: set[str] = set()
         self._harmless: dict[str, int] = {}
-        #: When the corner of the legal range is tried next, and how long it was not, by suspect.
-        self._corners: dict[str, tuple[int, int]] = {}
+        self._corners = Corners()
         self._phases: dict[str, Phase] = {}
         self._lessons: dict[Any, Lesson | None] = {}
         #: The values that come nearer while others teach; values that fail by the objective, which the next call gets.
@@ -285,8 +285,7 @@ class Search:
         """
         step = self._stepped(aim, values, measured)
         suspect = aim.site.suspect
-        due, wait = self._corners.get(suspect.name, (0, 1))
-        if self._settings.method != "search" or suspect.evaluations < due:
+        if self._settings.method != "search" or not self._corners.are_due(suspect):
             return step
         corner = {
             name: np.asarray(cornered(value, measured.gradients[name], aim.legal[name]), value.dtype)
@@ -305,7 +304,7 @@ class Search:
             if nearest < min(reached):
                 return flat[number]
         pays = reached[0] < reached[1]
-        self._corners[suspect.name] = (0, 1) if pays else (suspect.evaluations + wait, 2 * wait)
+        self._corners.note(suspect, pays=pays)
         return {**values, **corner} if pays else step
 
     def _stepped(self, aim: _Aim, values: Values, measured: Measured) -> Values:
