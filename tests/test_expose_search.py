@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tensorproof.expose.running import exposed
 from tensorproof.expose.search.feeding import Feeding
 from tensorproof.expose.search.moves import BLANKS, Batch, Legal, blank, cornered, signed
 from tensorproof.expose.search.phases import Phase
+from tensorproof.expose.search.rows import Rows
 from tensorproof.expose.settings import Settings
 from tensorproof.findings import Finding, Report, Verdict
 from tests.exposed_programs import RIVALS, failing_line, written
@@ -129,6 +131,120 @@ def test_one_label_alone_leads_where_all_hold_each_other_back(tmp_path: Path) ->
     script = written(tmp_path, ALIKE)
     assert is_confirmed_at(exposed(script, runs=1, iterations=200, stop_after=1), ALIKE, "NUM101")
     assert exposed(script, runs=1, iterations=200, method="no-replacement").findings == ()
+
+
+#: Each step takes other rows of the data: what a batch was moved to comes again only if it is put where the next rows are.
+TAKEN = """
+import torch
+
+torch.manual_seed(0)
+x = torch.rand(512, 196) ** 6
+w = (torch.randn(100, 196) * 0.01).requires_grad_()
+optimizer = torch.optim.SGD([w], lr=0.5)
+
+
+def sample(p):
+    return torch.relu(torch.sign(p - torch.rand_like(p)))
+
+
+def energy(v):
+    return torch.log(1 + torch.exp(v @ w.T)).sum(1).mean()  # fails
+
+
+for step in range(600):
+    v = x[torch.randperm(512)[:32]]
+    loss = energy(sample(torch.sigmoid(sample(torch.sigmoid(v @ w.T)) @ w))) - energy(v)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_batch_that_a_program_takes_of_its_data_itself_is_kept(tmp_path: Path) -> None:
+    report = exposed(written(tmp_path, TAKEN), runs=1, iterations=400, stop_after=1)
+    assert is_confirmed_at(report, TAKEN, "NUM201")
+    assert exposed(written(tmp_path, TAKEN), runs=1, iterations=400, method="plain").findings == ()
+
+
+def test_a_batch_in_the_place_of_its_rows_or_of_all() -> None:
+    feeding = Feeding(Settings("train.py"), np.random.default_rng(0))
+    own = {"x": np.arange(12.0).reshape(6, 2), "y": np.arange(6)}
+    for name, array in own.items():
+        feeding.given("data", name, array)
+    batch, rows = np.full((2, 2), -1.0), np.array([4, 1])
+    (placed,) = feeding.placed("x", batch, rows, everywhere=False).values()
+    assert (placed[rows] == -1.0).all() and np.array_equal(placed[[0, 2, 3, 5]], own["x"][[0, 2, 3, 5]])
+    feeding.step_done()
+    # What is in the rows already, with the labels of the program's own.
+    everywhere = feeding.placed("x", None, rows)
+    assert (everywhere["x"] == -1.0).all() and everywhere["y"].tolist() == [4, 1, 4, 1, 4, 1]
+    assert feeding.placed("z", batch, rows) == {}
+    # Every hundred steps the farthest sample is one of the program's own.
+    for _ in range(99):
+        feeding.step_done()
+    replaced = feeding.placed("x", batch, rows, np.array([5.0, 9.0]))
+    near, far = replaced["x"][::2], replaced["x"][1::2]
+    assert (near == -1.0).all() and (far == far[0]).all() and far[0].tolist() in own["x"].tolist()
+    assert (replaced["y"][1::2] == own["x"].tolist().index(far[0].tolist())).all()
+
+
+def test_rows_that_change_from_step_to_step() -> None:
+    rows = Rows()
+    rows.note("x", np.array([0, 1]))
+    rows.note("x", np.array([1, 0]))
+    assert not rows.are_changing("x") and rows.first("x") is None
+    rows.note("x", np.array([2, 3]))
+    first = rows.first("x")
+    assert rows.are_changing("x") and first is not None and first.tolist() == [0, 1]
+    rows.note("x", np.array([0, 1]))
+    assert rows.are_changing("x") and rows.first("x") is None
+
+
+#: How a program takes rows of its data, and which ones these are; None: that is not said, or more of the data goes in.
+WAYS: dict[str, list[int] | None] = {
+    "x[1:4]": [1, 2, 3],
+    "x[1:]": [1, 2, 3, 4],
+    "x[::2]": [0, 2, 4],
+    "x[-2:]": [3, 4],
+    "x[torch.tensor([3, 0])]": [3, 0],
+    "x[torch.tensor([-1, 0])]": [4, 0],
+    "x[torch.tensor([True, False, True, False, False])]": [0, 2],
+    "torch.index_select(x, 0, torch.tensor([2]))": [2],
+    "x[:, :1]": None,
+    "x[2]": None,
+    "x[torch.tensor([[0, 1]])]": None,
+    "x[1:3] + x.sum()": None,
+    "x[1:3] + x[2:4]": None,
+    "x * 2.0": None,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_that_a_recorded_call_takes(way: str) -> None:
+    torch = pytest.importorskip("torch")
+    from tensorproof.expose.pytorch.recording import Recording
+    from tensorproof.observe.eager import dispatch_mode
+    from tensorproof.observe.overloads import Overload
+
+    recording = Recording()
+
+    def record(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        read = recording.versions(args, kwargs)
+        result = function(*args, **kwargs)
+        recording.note(function, Overload.of(function), args, kwargs, read, result)
+        return result
+
+    x = torch.arange(10.0).reshape(5, 2)
+    with dispatch_mode()(record):
+        # Nothing but the cases above is evaluated.
+        result = torch.exp(eval(way))  # noqa: S307
+    slice = recording.slice(result)
+    taken = slice.taken(x)
+    assert (None if taken is None else taken.rows.tolist()) == WAYS[way]
+    if taken is not None:
+        assert torch.equal(taken.result, x[torch.from_numpy(taken.rows)])
+        (again,) = slice.rerun({id(taken.result): torch.zeros_like(taken.result)})
+        assert (again == 1.0).all(), "the batch stands in for what was taken"
 
 
 #: The epsilon is outside of the root: a row that is the same everywhere has a deviation of zero, and a gradient of 0/0.

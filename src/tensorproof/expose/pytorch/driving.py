@@ -7,6 +7,7 @@ from inspect import currentframe
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorproof.expose.events import Pipe
 from tensorproof.expose.pytorch.external import External, Externals
@@ -101,13 +102,27 @@ class Driving:
             measured, values = self._search.moved(suspect, slice, execution, chosen, values)
         suspect.note(measured.objective)
         self._pipe.suspect(suspect)
-        self._feeding.move(values, measured.scores)
+        values = self._placed(values, measured.scores)
         if self._settings.method == "search" and phase.is_over(measured.objective) and chosen[0].kind in ("batch", "data"):
             self._teaching = ()
             values = self._turned(phase, chosen, values)
         self._wait(values)
         if self._search.evaluations >= self._settings.evaluations:
             raise Stop("the evaluations are used up")
+
+    def _placed(self, values: Mapping[str, Array], scores: npt.NDArray[np.float64] | None) -> dict[str, Array]:
+        """Values as they are fed from the next step on: batches in the data that they were taken from."""
+        rows = self._search.rows
+        batches = {name: array for name, array in values.items() if name in rows.taken}
+        whole = {name: array for name, array in values.items() if name not in batches}
+        self._feeding.move(whole, scores)
+        for name, array in batches.items():
+            first = rows.first(name)
+            if first is not None:
+                whole |= self._feeding.placed(name, None, first)
+            else:
+                whole |= self._feeding.placed(name, array, rows.taken[name], scores, everywhere=rows.are_changing(name))
+        return whole
 
     def _taught(
         self, suspect: Suspect, slice: Slice, execution: Execution, chosen: Sequence[External], values: Mapping[str, Array]
@@ -148,8 +163,7 @@ class Driving:
             legal = next(value.legal for value in teaching if value.name == name)
             width = legal.high - legal.low if legal.is_bounded else max(1.0, float(np.abs(values[name]).max(initial=0.0)))
             values[name] = legal.clipped(values[name] + _LESSON * width * np.sign(np.nan_to_num(slope)))
-        self._feeding.move(values, None)
-        self._wait(values)
+        self._wait(self._placed(values, None))
 
     def _wait(self, values: Mapping[str, Array]) -> None:
         """Values that are not fed again get their numbers when the step is done."""

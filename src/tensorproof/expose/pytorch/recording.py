@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import numpy as np
+import numpy.typing as npt
+
 from tensorproof.observe.internals import memory_identity
 from tensorproof.observe.overloads import Overload
 from tensorproof.observe.values import tensors_in
@@ -145,6 +148,13 @@ class Recording:
         return None if number == GIVEN else self.calls[number]
 
 
+class Taken(NamedTuple):
+    """The rows that a call takes of a tensor, and what it gives."""
+
+    rows: npt.NDArray[np.intp]
+    result: torch.Tensor
+
+
 @dataclass(frozen=True, slots=True)
 class Slice:
     """The calls that some values are made of, in order, and the tensors that were given to them."""
@@ -155,8 +165,17 @@ class Slice:
     #: What was given and has been changed since, as it was.
     originals: Mapping[int, torch.Tensor]
 
+    def taken(self, tensor: torch.Tensor) -> Taken | None:
+        """The rows of something given that go in here; None if that cannot be said, or if something else of it goes in, too."""
+        users = [call for _, call in self.calls if any(operand is tensor for operand in tensors_in((call.args, call.kwargs)))]
+        if len(users) != 1 or any(target.tensor == id(tensor) for target in self.targets):
+            return None
+        (call,) = users
+        rows = _rows(call) if call.args and call.args[0] is tensor else None
+        return None if rows is None else Taken(rows, call.made[0])
+
     def rerun(self, replaced: Mapping[int, torch.Tensor], format: torch.dtype | None = None) -> list[torch.Tensor]:
-        """The values, computed from others in place of some that were given (by identity), in a wider format if one is named.
+        """The values, computed from others in place of some that were given or taken (by identity); in a wider format, if named.
 
         It is called in a thread without modes, so that derivatives are recorded wherever the program is.
         """
@@ -168,7 +187,10 @@ class Slice:
                 start = held.detach().to(format) if format is not None and held.is_floating_point() else held.detach()
             values[Version(id(tensor), GIVEN)] = start
         for number, call in self.calls:
-            self._rerun_call(number, call, values)
+            if len(call.made) == 1 and id(call.made[0]) in replaced:
+                values[Version(id(call.made[0]), number)] = replaced[id(call.made[0])]
+            else:
+                self._rerun_call(number, call, values)
         return [values[target] for target in self.targets]
 
     @staticmethod
@@ -195,6 +217,28 @@ class Slice:
             made += [t for position in overload.writes for t in tensors_in(_argument(overload, position, args, kwargs))]
         for before, after in zip(call.made, made):
             values[Version(id(before), number)] = after
+
+
+def _rows(call: RecordedCall) -> npt.NDArray[np.intp] | None:
+    """The rows of its first operand that a call gives, in their order; None if it does anything else."""
+    import torch
+
+    data, *others = call.args
+    count, name = len(data), call.overload.name
+    if call.kwargs or data.dim() < 2:
+        return None
+    if name == "slice" and others and others[0] == 0:
+        start, end, step = (*others[1:], *(None, None, 1)[len(others) - 1 :])
+        return np.arange(count)[slice(start, end, step)]
+    if name == "index" and len(others[0]) == 1:
+        (index,) = others[0]
+    elif name == "index_select" and others[0] == 0:
+        index = others[1]
+    else:
+        return None
+    if not isinstance(index, torch.Tensor) or index.dim() != 1:
+        return None
+    return np.arange(count)[index.detach().numpy()]
 
 
 def _masked(x: Any, mask: Any, rate: float) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,6 +16,7 @@ from tensorproof.expose.pytorch.recording import Recording, Slice
 from tensorproof.expose.pytorch.suspects import Execution, scores, softmin
 from tensorproof.expose.search.board import Suspect
 from tensorproof.expose.search.leading import Leading, Measured
+from tensorproof.expose.search.rows import Rows
 from tensorproof.expose.settings import Settings
 from tensorproof.formats import Array
 
@@ -37,6 +39,8 @@ class Search:
         self._leading = Leading(settings, generator)
         # A thread of its own has none of the program's modes: it records derivatives even where the program does not.
         self._thread = ThreadPoolExecutor(1)
+        #: Which rows of data the step takes.
+        self.rows = Rows()
         #: Evaluations of objectives so far.
         self.evaluations = 0
 
@@ -51,8 +55,17 @@ class Search:
         for kinds in _ORDER:
             chosen = [value for value in found if value.kind in kinds]
             if chosen:
-                return slice, chosen
+                return slice, [self._taken(slice, value) for value in chosen]
         return slice, []
+
+    def _taken(self, slice: Slice, value: External) -> External:
+        """Of a data set that batches are taken from, the batch."""
+        taken = slice.taken(value.tensor) if value.kind == "data" else None
+        if taken is None:
+            self.rows.taken.pop(value.name, None)
+            return value
+        self.rows.note(value.name, taken.rows)
+        return replace(value, tensor=taken.result)
 
     def weights(self, slice: Slice) -> list[External]:
         """The weights that something is made of."""
@@ -126,7 +139,7 @@ class Search:
                 return Measured(float(smallest), {}, None, has_failed)
             found = torch.autograd.grad(smallest, list(leaves.values()), allow_unused=True)
         gradients = {name: _array(gradient, leaf) for (name, leaf), gradient in zip(leaves.items(), found)}
-        samples = next((len(values[value.name]) for value in moved if value.kind == "batch" and value.tensor.dim()), 0)
+        samples = next((len(values[value.name]) for value in moved if value.kind in ("batch", "data") and value.tensor.dim()), 0)
         return Measured(float(smallest.detach()), gradients, scores(terms, samples), has_failed)
 
     def moved(

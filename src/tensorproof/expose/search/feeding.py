@@ -80,6 +80,44 @@ class Feeding:
         self.move(found, None)
         return found
 
+    def placed(
+        self,
+        name: str,
+        batch: npt.NDArray[Any] | None,
+        rows: npt.NDArray[np.intp],
+        scores: npt.NDArray[np.float64] | None = None,
+        *,
+        everywhere: bool = True,
+    ) -> dict[str, npt.NDArray[Any]]:
+        """A batch that a program took from a whole data set in the place of its rows, or `everywhere`: the arrays by name.
+
+        Without numbers, the batch is what is in these rows.
+        Everywhere, it comes with its labels, and the program gets it again whatever rows it takes next. Every so many steps the
+        samples of the batch that are farthest from the failure are some of the program's own again.
+        """
+        held = next((held for held in self._sources.values() if name in held.fresh), None)
+        if held is None:
+            return {}
+        if batch is None:
+            batch = held.batch.arrays[name][rows]
+        if not everywhere:
+            whole = held.batch.arrays[name].copy()
+            whole[rows] = batch
+            found = {name: whole}
+        else:
+            own = self._beside(name)
+            samples = {other: batch if other == name else held.batch.arrays[other][rows] for other in own}
+            if self._settings.replaces_samples and self._steps % self._settings.switch_every == 0:
+                least = np.arange(len(rows)) if scores is None else np.argsort(-scores, kind="stable")
+                worst = least[: int(np.ceil(self._settings.switch_rate * len(rows)))]
+                again = self._generator.choice(len(own[name]), len(worst), replace=False)
+                for other, array in samples.items():
+                    array[worst] = own[other][again]
+            order = np.arange(len(own[name])) % len(rows)
+            found = {other: array[order] for other, array in samples.items()}
+        self.move(found, None)
+        return found
+
     def restart(self, name: str) -> dict[str, npt.NDArray[Any]]:
         """The program's own samples again, of the source of this array."""
         found = {other: array.copy() for other, array in self._beside(name).items()}
