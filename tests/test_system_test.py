@@ -17,6 +17,7 @@ from tensorproof.assumptions import Assumptions, Domain, resolve
 from tensorproof.checking import analyse
 from tensorproof.confirm.matching import Matching
 from tensorproof.confirm.observing import domains_of
+from tensorproof.confirm.patchwork import patchworks
 from tensorproof.confirm.sampling import sample
 from tensorproof.confirm.saturation import Saturation
 from tensorproof.confirm.search import Budget, Method
@@ -141,6 +142,62 @@ def test_more_steps_reach_further() -> None:
     twice = find_system_tests(_prepared(entry), loss="loss", nodes=["loss/log"], steps=2, shrink=False)
     assert [f.node for f in twice.confirmed] == ["loss/log"]
     assert twice.assumptions["training"] == {"loss": "loss", "rate": 1.0, "steps": 2, "batch": None}
+
+
+def test_the_node_is_looked_at_after_each_step() -> None:
+    """Many steps are allowed; the test that is kept has as many as it takes, and the weights after them."""
+    prepared = _prepared(program("2"))
+    found: dict[int, SystemTest] = {}
+    for steps in (10, 2):
+        confirming = SystemConfirm(
+            prepared.proto,
+            nodes=("loss/log",),
+            declared=prepared.declared,
+            loss="loss",
+            steps=steps,
+            budget=Budget(0, 20, "random"),
+            shrink=False,
+        )
+        prepared.checked(confirming)
+        (found[steps],) = confirming.tests.values()
+    assert found[10].steps == found[2].steps == 2
+    assert all((found[10].weights[name] == array).all() for name, array in found[2].weights.items())
+
+
+# -- patchworks ----------------------------------------------------------------------------------------------------------
+
+
+def test_labels_of_a_patchwork_follow_its_patches() -> None:
+    """The middle of an image that is larger than its labels; the inference input is the image of the example."""
+    image, label = Domain("box", 0.0, 2.0), Domain("one-hot", 0.0, 1.0, axis=-1)
+    domains = {
+        "training:x": (image, (2, 40, 40, 1), FLOAT32),
+        "training:y": (label, (2, 32, 32, 3), FLOAT32),
+        "inference:x": (image, (2, 40, 40, 1), FLOAT32),
+    }
+    drawn = list(patchworks(3, domains, 6))
+    assert len(drawn) == 6
+    for point in drawn:
+        x, y = point["training:x"], point["training:y"]
+        assert set(np.unique(x)) == {0.0, 2.0}
+        assert (point["inference:x"] == x).all()
+        middle = x[:, 4:36, 4:36, 0]
+        classes = {level: np.unique(y.argmax(-1)[middle == level]) for level in (0.0, 2.0)}
+        assert all(len(seen) == 1 for seen in classes.values()) and classes[0.0] != classes[2.0]
+        assert (y.sum(-1) == 1.0).all()
+
+
+def test_rows_of_a_patchwork_are_labelled_by_what_is_in_them() -> None:
+    domains = {"x": (Domain("box", -1.0, 1.0), (20, 12), FLOAT32), "y": (Domain("one-hot", 0.0, 1.0, axis=-1), (20, 4), FLOAT32)}
+    (point,) = patchworks(0, domains, 1)
+    mean = point["x"].mean(axis=1)
+    chosen = point["y"].argmax(-1)
+    assert len(set(chosen)) == 2
+    assert len(set(chosen[mean > mean.mean()])) == len(set(chosen[mean < mean.mean()])) == 1
+
+
+def test_without_labels_there_is_no_patchwork() -> None:
+    assert not list(patchworks(0, {"x": (Domain("box", 0.0, 1.0), (4, 9), FLOAT32)}, 3))
 
 
 # -- training ------------------------------------------------------------------------------------------------------------

@@ -180,7 +180,7 @@ def confirm(
     ] = False,
     loss: Annotated[str | None, typer.Option(metavar="OUTPUT", help="The output that training makes small.")] = None,
     lr: Annotated[float, typer.Option(help="Learning rate of a training step.")] = 1.0,
-    steps: Annotated[int, typer.Option(help="Training steps on the example.")] = 1,
+    steps: Annotated[int, typer.Option(help="Most training steps on the example; the node is looked at after each.")] = 1,
     batch: Annotated[int | None, typer.Option(help="Samples of the example, where the model leaves that open.")] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where failing inputs and their tests are saved.")] = Path(
         "tensorproof-witnesses"

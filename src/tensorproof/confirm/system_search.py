@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from tensorproof.confirm.exact_zero import exact_zeros
 from tensorproof.confirm.objective import NOWHERE, Measured
 from tensorproof.confirm.observer import Observer
 from tensorproof.confirm.observing import Domains, Watch
+from tensorproof.confirm.patchwork import patchworks
 from tensorproof.confirm.rows import best_rows, nearest_to_zero, row_count
 from tensorproof.confirm.sampling import Point, points
 from tensorproof.confirm.search import ADAM_RATE, BEST_STARTS, SCOUTS, Budget, Search
@@ -36,6 +38,8 @@ GAIN = 0.01
 INPUT_STEP, EXAMPLE_STEP = 0.3, 0.01
 #: Orders of rows that are tried between two points on either side of 0.
 ORDERS = 3
+#: Bytes of the weights of one course of training that are kept, for other inputs.
+LARGE_COURSE = 1 << 28
 
 
 #: What leads a point that was moved back to where points of its kind belong.
@@ -43,9 +47,9 @@ Lead = Callable[[Point], Point]
 
 
 class SystemObserver(Observer):
-    """Replays points of two parts: true training in the model's own formats, then ONNX Runtime on the trained weights.
+    """Replays points of two parts: true training in the model's own formats, and ONNX Runtime on the weights after each step.
 
-    An example on which training itself fails shows nothing of the node: it counts as no failure.
+    An example on which training itself fails before the node does shows nothing of the node: it counts as no failure.
     """
 
     def __init__(
@@ -53,18 +57,23 @@ class SystemObserver(Observer):
     ) -> None:
         super().__init__(runtime, proto, model, analysis, watch, training.names)
         self._training = training
-        self._last: tuple[bytes, dict[str, npt.NDArray[Any]] | None] | None = None
+        self._last: tuple[bytes, list[Point]] = b"", []
         #: The point that failed first.
         self.found: Point | None = None
 
     def fails(self, point: Mapping[str, npt.NDArray[Any]]) -> bool:
-        feeds = self.fed(point)
-        if feeds is None:
-            self.values = {}
-            return False
-        failed = super().fails(feeds)
-        self.values = {**self.values, **point}
-        return failed
+        return self.failing(point) is not None
+
+    def failing(self, point: Mapping[str, npt.NDArray[Any]]) -> tuple[int, Point] | None:
+        """The first step after which the node fails, and what the trained model is run on then: the input and the weights."""
+        example, inference = parts(point)
+        self.values = {}
+        for step, weights in enumerate(self._course(example), 1):
+            failed = super().fails(inference | weights)
+            self.values = {**self.values, **point}
+            if failed:
+                return step, inference | weights
+        return None
 
     def note(self, point: Point) -> bool:
         failed = self.fails(point)
@@ -72,17 +81,22 @@ class SystemObserver(Observer):
             self.found = point
         return failed
 
-    def fed(self, point: Mapping[str, npt.NDArray[Any]]) -> Point | None:
-        """What the trained model is run on: the inference input and the weights. None if training fails."""
-        example, inference = parts(point)
+    def _course(self, example: Point) -> Iterator[Point]:
+        """The weights after each step, for as long as training does not fail. The last course is kept unless it is large."""
         key = b"".join(array.tobytes() for array in example.values())
-        if self._last is None or self._last[0] != key:
-            try:
-                self._last = key, self._training.trained(example)
-            except TrainingFailed:
-                self._last = key, None
-        weights = self._last[1]
-        return None if weights is None else {**inference, **weights}
+        if self._last[0] == key:
+            yield from self._last[1]
+            return
+        course: list[Point] = []
+        try:
+            for weights in self._training.course(example):
+                yield weights
+                if self._training.steps * sum(array.nbytes for array in weights.values()) <= LARGE_COURSE:
+                    course.append(weights)
+        except TrainingFailed:
+            pass
+        if course:
+            self._last = key, course
 
 
 class SystemSearch(Search):
@@ -101,6 +115,7 @@ class SystemSearch(Search):
         *,
         first: Sequence[Point] = (),
         more: Iterable[Sequence[tuple[Point, Lead]]] = (),
+        has_several_steps: bool = False,
         report: Callable[[int, float], None] | None = None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -111,6 +126,7 @@ class SystemSearch(Search):
         self._slopes: Mapping[str, Array] = {}
         self._first = first
         self._more = more
+        self._has_several_steps = has_several_steps
         self._best: tuple[float, Point | None] = NOWHERE, None
         self._system: SystemObjective | None = None
         self._sizes = {INFERENCE: INPUT_STEP, TRAINING: EXAMPLE_STEP}
@@ -130,6 +146,15 @@ class SystemSearch(Search):
                     self.how = "samples"
                     return point
         return super().run()
+
+    def run_samples(self) -> Point | None:
+        """Where training has several steps, patchworks come in between."""
+        seed, count = self._budget.seed, self._budget.evaluations
+        if self._budget.method != "random" or not self._has_several_steps:
+            return super().run_samples()
+        pieced = patchworks(seed, self._domains, count)
+        both = (point for plain in points(seed, self._domains, count) for point in (*islice(pieced, 1), plain))
+        return next((point for point in islice(both, count) if self._fails(point) or self._is_over()), None)
 
     def _is_spent(self) -> bool:
         return super()._is_spent() or self._system_observer.found is not None

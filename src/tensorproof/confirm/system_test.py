@@ -1,6 +1,6 @@
 """System tests: a training example and an inference input on which a model fails only through training (RANUM, ICSE 2023).
 
-From the weights of the model's file, one step of gradient descent on the example (or several on the same one) leads to
+From the weights of the model's file, one step of gradient descent on the example (or up to so many on the same one) leads to
 weights with which the node of a finding fails on the inference input. A search by gradients through the step looks for both
 at once; where it does not get there, a unit test says which weights would fail, and an example is matched to them.
 """
@@ -88,10 +88,10 @@ def find_system_tests(
 ) -> Report:
     """Check a model, and search a system test for every finding (of `nodes`: names or patterns).
 
-    `loss` names the output that training makes small, with learning rate `lr`, in `steps` steps on one example, of `batch`
-    samples where the model leaves that open. The weights that are ranges by the declarations are trained; if there is none,
-    all floating initialisers of more than one element. A finding is confirmed when its node failed in ONNX Runtime after
-    training; the trained weights may be outside the declared ranges.
+    `loss` names the output that training makes small, with learning rate `lr`, in up to `steps` steps on one example, of `batch`
+    samples where the model leaves that open; the node is looked at after each of them. The weights that are ranges by the
+    declarations are trained; if there is none, all floating initialisers of more than one element. A finding is confirmed when
+    its node failed in ONNX Runtime after training; the trained weights may be outside the declared ranges.
     """
     confirming = SystemConfirm(
         prepared.proto,
@@ -291,6 +291,7 @@ class _Task:
             budget,
             first=first,
             more=() if first else self._saturated(budget.seed),
+            has_several_steps=self._training.steps > 1,
             report=advance,
             is_over=lambda: self._runtime.is_over,
         )
@@ -347,8 +348,9 @@ class _Task:
         return found
 
     def _test(self, point: Point, how: How) -> SystemTest:
-        feeds = self._observer.fed(point)
-        assert feeds is not None
+        failing = self._observer.failing(point)
+        assert failing is not None
+        steps, feeds = failing
         training, inference = parts(point)
         weights = {name: feeds[name] for name in self._training.names}
         untrained = Observer(self._runtime, self._options.proto, self._model, self._analysis, replace(self.watch), ())
@@ -358,7 +360,7 @@ class _Task:
             weights,
             self._training.loss,
             self._training.rate,
-            self._training.steps,
+            steps,
             how,
             untrained.fails(inference),
         )

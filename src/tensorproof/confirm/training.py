@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,11 +63,18 @@ class Training:
 
     def trained(self, example: Arrays) -> dict[str, npt.NDArray[Any]]:
         """The weights after training, by name: true gradients, in the formats of the model."""
+        *_, last = self.course(example)
+        return last
+
+    def course(self, example: Arrays) -> Iterator[dict[str, npt.NDArray[Any]]]:
+        """The same after each step, from the first to the last."""
         feeds = {self._numbers[name]: self._own.tensor(array, self._format(self._numbers[name])) for name, array in example.items()}
         values = self._initial(self._own)
         for _ in range(self.steps):
             values = self._step(self._own, feeds, values)
-        return {self.model.name_of(n): value.detach().double().numpy().astype(self._format(n).dtype) for n, value in values.items()}
+            yield {
+                self.model.name_of(n): value.detach().double().numpy().astype(self._format(n).dtype) for n, value in values.items()
+            }
 
     def differentiable(self, example: Mapping[str, Tensor], *, substitutes: bool = True) -> dict[int, Tensor]:
         """The weights after training on a float64 example, by number, with derivatives with respect to that example.
