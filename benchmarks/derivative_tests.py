@@ -23,18 +23,19 @@ from tensorproof.formats import FLOAT32
 from tensorproof.frontends.onnx_file import load
 
 #: Training examples that are tried, and inputs with each.
-EXAMPLES, INPUTS = 60, 6
-#: Samples of all kinds, or of a uniform distribution alone.
-_TACTICS = {"full": TACTICS, "random": ("uniform",)}
+EXAMPLES, INPUTS = 1000, 2 * len(TACTICS)
+#: Examples are mostly of many different rows, which do not pull all weights one way; or of a uniform distribution alone.
+_EXAMPLES = {"full": ("corners", "uniform", "rows") * 2 + TACTICS, "random": ("uniform",)}
+_INPUTS = {"full": TACTICS, "random": ("uniform",)}
 
 
 def next_step_fails(entry: Entry, bug: Bug, method: str, seed: int, loss: str) -> bool:
     """Whether samples of the program's inputs hold an example and an input that show the bug, of a program of TensorFlow."""
     domains = {name: (given.domain, tuple(given.shape), FLOAT32) for name, given in entry.inputs.items()}
-    inputs = list(points(seed + 1, domains, INPUTS, tactics=_TACTICS[method]))
+    inputs = list(points(seed + 1, domains, INPUTS, tactics=_INPUTS[method]))
     training = _training(entry, seed, loss)
     with _gradient(entry, bug, seed) as fails:
-        for example in points(seed, domains, EXAMPLES, tactics=_TACTICS[method]):
+        for example in points(seed, domains, EXAMPLES, tactics=_EXAMPLES[method]):
             try:
                 weights = training.trained(example)
             except TrainingFailed:

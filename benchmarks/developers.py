@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from benchmarks.repairs import LARGE, size_of
+from benchmarks.repairs import points_for
 from benchmarks.zoo import Bug, Entry, program
 from tensorproof.confirm.quick import QuickConfirm
 from tensorproof.confirm.sampling import Point
@@ -107,7 +107,7 @@ def measured_pair(recorded: Developers, *, is_quick: bool = False) -> tuple[Meas
     """The developers' repair, ours, and which is better."""
     entry = program(recorded.entry)
     (bug,) = [bug for bug in entry.bugs if bug.letter == recorded.bug]
-    theirs, ours = _measured(entry, bug, recorded, RUNS // (10 if is_quick or size_of(entry) > LARGE else 1))
+    theirs, ours = _measured(entry, bug, recorded, RUNS // 10 if is_quick else points_for(entry))
     return theirs, ours, "A" if ours.rank > theirs.rank else "B" if ours.rank == theirs.rank else "D"
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
+from benchmarks.paper.bugs import numbers
 from benchmarks.timing import cpu_seconds
 from benchmarks.zoo import Bug, Entry
 from tensorproof.confirm.quick import QuickConfirm
 from tensorproof.preparing import Prepared
 from tensorproof.repair.fixing import Fixer, Outcome, guarded, rewritten
+from tensorproof.repair.verify import RUNS
 
-#: Programs with more weights than this, all of them drawn anew for each point, are verified on a tenth of the points.
-LARGE = 200_000
+#: Numbers that all points of a verification may have together, weights drawn anew for each point among them; and fewest points.
+NUMBERS, FEWEST = 150_000_000, 22
 
 KINDS = {"rewrite": rewritten, "operand": guarded}
 
@@ -50,6 +51,6 @@ def repaired(entry: Entry, bug: Bug, kind: str, runs: int) -> Row:
     return Row(next((o for o in outcomes if o.finding.node == bug.node), None), cpu_seconds() - started)
 
 
-def size_of(entry: Entry) -> int:
-    """How many numbers the weights of a program are."""
-    return sum(math.prod(weight.shape) for weight in entry.weights.values())
+def points_for(entry: Entry) -> int:
+    """How many points verify a repair of a program."""
+    return max(FEWEST, min(RUNS, NUMBERS // numbers(entry)))

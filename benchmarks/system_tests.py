@@ -23,6 +23,8 @@ METHODS = ("full", "matching", "random")
 LOSS = "loss"
 #: Most steps of training where one is not enough, and the points that are tried: derivatives through so many steps cost much.
 STEPS, SAMPLES = 40, 120
+#: What a last search through one step may spend, four times as much as the first; and one for what cannot be reached.
+MORE_EVALUATIONS, FEW_EVALUATIONS = 2400, 120
 #: Programs of which a training step takes half a second: fewer points and fewer steps, by samples alone.
 FEW_STEPS, FEW_SAMPLES = 20, 16
 SLOW = ("17",)
@@ -75,10 +77,15 @@ def _searches(entry: Entry, bug: Bug, method: str, seed: int) -> Iterator[tuple[
     if method != "full":
         yield 1, Budget(seed, FEW_SAMPLES if is_slow else 600, "random" if method == "random" else "full")
         return
-    if not is_slow:
+    if is_slow:
+        yield FEW_STEPS, Budget(seed, FEW_SAMPLES, "random")
+    elif bug.letter in OUT_OF_REACH:
+        yield 1, Budget(seed, FEW_EVALUATIONS)
+    else:
         yield 1, Budget(seed)
-    if bug.letter not in OUT_OF_REACH:
-        yield (FEW_STEPS, Budget(seed, FEW_SAMPLES, "random")) if is_slow else (STEPS, Budget(seed, SAMPLES, "random"))
+        if bug.letter not in NEVER_REACHED:
+            yield STEPS, Budget(seed, SAMPLES, "random")
+            yield 1, Budget(seed, MORE_EVALUATIONS)
 
 
 def _searched(entry: Entry, bug: Bug, budget: Budget, steps: int, *, direct: bool) -> SystemTest | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from tensorproof.assumptions import Assumptions, Domain
 from tensorproof.checking import analyse
 from tensorproof.confirm.objective import Objective
@@ -21,8 +23,8 @@ from tensorproof.targets import flushes_subnormals
 
 #: Samples at a centre before its search, evaluations of the objective in that, and centres that are searched at most.
 SAMPLES, EVALUATIONS, SEARCHES = 3 * len(TACTICS), 200, 4
-#: Random values of the sites at which a witness is run as well.
-ELSEWHERE = 100
+#: Random values of the sites at which witnesses are run as well, and those of them at which another one is searched.
+ELSEWHERE, SEARCHES_ELSEWHERE = 100, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,11 @@ class _Refuting:
         (observer, witness), *_ = self._found
         whole = {site.name: (site.domain(site.whole, self._domain(site)), site.shape or (), site.format) for site in self._sites}
         count = ELSEWHERE if whole else 0
-        failing = sum(self._fails_again(point) for point in points(self._seed, whole, count))
+        elsewhere = list(points(self._seed, whole, count))
+        others = [point for point in elsewhere if not self._fails_again(point)]
+        failing = count - len(others)
+        if len(others) <= SEARCHES_ELSEWHERE:
+            failing += sum(self._fails_again(point) or self._search(self._held(point)) for point in others)
         return Refutation(observer.watch.finding.node, witness, len(centres), count, failing)
 
     def _domain(self, site: Site) -> Domain:
@@ -100,6 +106,11 @@ class _Refuting:
     def _fails_again(self, restricted: Point) -> bool:
         """Whether a point that failed elsewhere fails with these values of the sites, too."""
         return any(observer.fails({**witness, **restricted}) for observer, witness in self._found)
+
+    def _held(self, point: Point) -> Box:
+        """The box that is this point alone."""
+        values = [point[site.name].astype(np.float64) for site in self._sites]
+        return tuple((value, value) for value in values)
 
     def _search(self, centre: Box) -> bool:
         model, proto = self._prepared.graph, self._prepared.proto
