@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from benchmarks.zoo import program
 
 from tensorproof import check
 from tensorproof.assumptions import resolve
@@ -225,6 +226,14 @@ def test_impossible_with_a_witness() -> None:
     assert found.refutation.failing_points == found.refutation.random_points > 0
     assert "fails in ONNX Runtime" in found.describe()
     assert isinstance(sought(proto, "y", "weights", ranges), Precondition)
+
+
+def test_weights_that_fail_are_searched_where_those_that_are_known_do_not() -> None:
+    """A perceptron with logarithms of its own softmax: images at which no witness of a centre fails have witnesses of their own."""
+    entry = program("11b")
+    found = sought(entry.onnx(), "loss/log", "inputs", entry.declarations().domains)
+    assert isinstance(found, Impossible)
+    assert found.refutation.failing_points == found.refutation.random_points == 100
 
 
 def test_nothing_before_the_node_can_be_restricted() -> None:
