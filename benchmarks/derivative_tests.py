@@ -23,7 +23,7 @@ from tensorproof.formats import FLOAT32
 from tensorproof.frontends.onnx_file import load
 
 #: Training examples that are tried, and inputs with each.
-EXAMPLES, INPUTS = 1000, 2 * len(TACTICS)
+EXAMPLES, INPUTS = {"full": 1000, "random": 200}, 2 * len(TACTICS)
 #: Examples are mostly of many different rows, which do not pull all weights one way; or of a uniform distribution alone.
 _EXAMPLES = {"full": ("corners", "uniform", "rows") * 2 + TACTICS, "random": ("uniform",)}
 _INPUTS = {"full": TACTICS, "random": ("uniform",)}
@@ -35,7 +35,7 @@ def next_step_fails(entry: Entry, bug: Bug, method: str, seed: int, loss: str) -
     inputs = list(points(seed + 1, domains, INPUTS, tactics=_INPUTS[method]))
     training = _training(entry, seed, loss)
     with _gradient(entry, bug, seed) as fails:
-        for example in points(seed, domains, EXAMPLES, tactics=_EXAMPLES[method]):
+        for example in points(seed, domains, EXAMPLES[method], tactics=_EXAMPLES[method]):
             try:
                 weights = training.trained(example)
             except TrainingFailed:

@@ -26,7 +26,7 @@ STEPS, SAMPLES = 40, 120
 #: What a last search through one step may spend, four times as much as the first; and one for what cannot be reached.
 MORE_EVALUATIONS, FEW_EVALUATIONS = 2400, 120
 #: Programs of which a training step takes half a second: fewer points and fewer steps, by samples alone.
-FEW_STEPS, FEW_SAMPLES = 20, 16
+FEW_STEPS, FEW_SAMPLES = 18, 15
 SLOW = ("17",)
 #: Bugs that one step with learning rate 1 does not reach, or is not known to reach, and the argument.
 NOT_REACHED = {

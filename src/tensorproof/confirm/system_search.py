@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -38,6 +38,8 @@ GAIN = 0.01
 INPUT_STEP, EXAMPLE_STEP = 0.3, 0.01
 #: Orders of rows that are tried between two points on either side of 0.
 ORDERS = 3
+#: The part of the samples that are patchworks where there are any.
+PIECED = 2 / 3
 #: Bytes of the weights of one course of training that are kept, for other inputs.
 LARGE_COURSE = 1 << 28
 
@@ -148,13 +150,13 @@ class SystemSearch(Search):
         return super().run()
 
     def run_samples(self) -> Point | None:
-        """Where training has several steps, patchworks come in between."""
+        """Where training has several steps, patchworks come first."""
         seed, count = self._budget.seed, self._budget.evaluations
         if self._budget.method != "random" or not self._has_several_steps:
             return super().run_samples()
-        pieced = patchworks(seed, self._domains, count)
-        both = (point for plain in points(seed, self._domains, count) for point in (*islice(pieced, 1), plain))
-        return next((point for point in islice(both, count) if self._fails(point) or self._is_over()), None)
+        pieced = patchworks(seed, self._domains, round(PIECED * count))
+        candidates = islice(chain(pieced, points(seed, self._domains, count)), count)
+        return next((point for point in candidates if self._fails(point) or self._is_over()), None)
 
     def _is_spent(self) -> bool:
         return super()._is_spent() or self._system_observer.found is not None
