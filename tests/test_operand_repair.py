@@ -11,7 +11,8 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 import pytest
-from benchmarks.zoo import Entry, programs
+from benchmarks.repairs import repaired
+from benchmarks.zoo import Entry, program, programs
 from onnx import numpy_helper
 
 from tensorproof.assumptions import Declarations, resolve
@@ -359,6 +360,17 @@ def test_every_rule_has_a_guard_or_a_reason() -> None:
     assert guarded.isdisjoint(DECLINED)
     # No operator of ONNX has poles as the gamma function has them.
     assert guarded | set(DECLINED) == set(model_rules()) - {"NUM117"}
+
+
+@pytest.mark.parametrize("id", ["5", "36b"])
+def test_the_operand_of_an_infinite_derivative_is_held_off_zero(id: str) -> None:
+    """The root of a softmax and that of an exponential. Values that were finite are moved: that is not safe, and said."""
+    entry = program(id)
+    (bug,) = [bug for bug in entry.bugs if not bug.is_forward]
+    outcome = repaired(entry, bug, "operand", 40).outcome
+    assert outcome is not None and outcome.repair is not None
+    assert outcome.repair.proposal.name == "clamp" and not outcome.repair.is_safe
+    assert "where the result was finite" in outcome.repair.proposal.because
 
 
 def test_what_no_guard_repairs_is_declined_with_the_reason() -> None:

@@ -27,6 +27,9 @@ from tensorproof.repair.proposal import Case, Declined, Proposal
 from tensorproof.rules import all_rules
 
 _BACKWARD = "the value is finite, its derivative is not: the page of the rule says how to write it; guards are tried on values only"
+#: Those of the backward pass that operators' own blocks declare. In ONNX files, which have no gradients of their own that would
+#: have to follow, the operand is clamped: the derivative is 0 where it is moved.
+_OF_OPERANDS = frozenset({"NUM401", "NUM402", "NUM403"})
 
 #: Rules that no guard of an operand repairs, with the reason.
 DECLINED: Mapping[str, str] = {
@@ -39,7 +42,7 @@ DECLINED: Mapping[str, str] = {
 def proposed(case: Case) -> Iterator[Proposal | tuple[str, str]]:
     """Guards for a finding, in order of preference; where none applies, a name and the reason."""
     code = case.finding.rule.code
-    if code in DECLINED:
+    if code in DECLINED and code not in _OF_OPERANDS:
         yield "operand", DECLINED[code]
         return
     name, guards = _GUARDS.get(code, ("clamp", _clamps))

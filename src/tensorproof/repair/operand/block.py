@@ -15,9 +15,10 @@ from tensorproof.checking import ConstantRanges
 from tensorproof.errors import NotAnalysed, UnknownShape
 from tensorproof.formats import Format
 from tensorproof.graph import ABSENT, Node
-from tensorproof.operators.table import Call, Hazard, Operator, evaluate, find_operator
+from tensorproof.operators.table import Call, Hazard, Operator, evaluate, find_operator, report_derivatives
 from tensorproof.ranges.abstraction import FIRST_PASS
 from tensorproof.ranges.containers import Abstract
+from tensorproof.ranges.differentiable import Flowing
 from tensorproof.ranges.grid import Shape
 from tensorproof.ranges.range import NEGATIVE_INFINITY, POSITIVE_INFINITY, Range
 from tensorproof.ranges.rounding import flushed
@@ -148,7 +149,10 @@ class Block:
 
     def _found(self, ranges: Sequence[Abstract | None], attributes: dict[str, Any]) -> Sequence[Hazard]:
         call = self._call(attributes)
-        evaluate(call, ranges)
+        result = evaluate(call, ranges)
+        if self.case.finding.phase == "backward" and not isinstance(result, tuple):
+            with np.errstate(all="ignore"):
+                report_derivatives(call, result, ranges, Flowing(frozenset(range(len(ranges)))))
         return call.hazards
 
     def _call(self, attributes: dict[str, Any]) -> Call:
