@@ -115,6 +115,9 @@ def section(results: Mapping[str, Json], size: Size) -> Section:
         ),
         tuple(rows),
         (
+            ", ".join(
+                f"{method} names the first fault first in {figures[f'{method}: first']} of {len(chances)}" for method in METHODS
+            ),
             f"{len(every)} networks of {_span([entry['layers'] for entry in every])} layers; "
             f"a layer drawn at random is the first fault in {sum(chances):.1f} of {len(chances)} on average",
             f"in {stopped} of {len(chances)} the fault changes a shape, and the network fails on one side: "

@@ -100,7 +100,11 @@ def section(results: Mapping[str, Json], size: Size) -> Section:
     used = {kind for result in listed.values() for kind in result["kinds"]}
     figures: dict[str, float | int | str] = {"networks": len(listed), "kinds in networks": len(used)}
     figures["digits with another class"] = sum(sum(result["other classes"].values()) for result in listed.values())
-    lines = [f"{len(used)} kinds of layers in these networks: {', '.join(sorted(used))}"]
+    parted = f"{figures['digits with another class']} digits have another class on some backend"
+    lines = [
+        f"{len(listed)} networks on {len(names)} backends: {parted}",
+        f"{len(used)} kinds of layers in these networks: {', '.join(sorted(used))}",
+    ]
     if CATALOGUE in results:
         for dialect, total in results[CATALOGUE]["dialects"].items():
             figures |= {f"{dialect} {what}": total[what] for what in ("kinds", "parameters", "of AUDEE")}
