@@ -24,7 +24,7 @@ from tensorproof.expose.settings import Method
 from tensorproof.findings import Finding, Report
 
 SEEDS, FEW_SEEDS = 10, 5
-#: Scripts of which a search takes 20 to 140 seconds: fewer seeds.
+#: Scripts of which a search takes 20 seconds and more: fewer seeds.
 SLOW = frozenset(
     {
         "tf_01_spatial_transformer.py",
@@ -35,9 +35,6 @@ SLOW = frozenset(
         "tf_42_bmi_summaries.py",
         "tf_43_cvae_sqrt.py",
         "tf_44_one_conv.py",
-        "torch_51_rbm_sampler.py",
-        "torch_62_rbm_workers.py",
-        "torch_63_rbm_slices.py",
     }
 )
 #: Runs of a script that one search may take, and steps of training of each.
