@@ -190,6 +190,11 @@ def test_the_page_the_results_and_the_headline(tmp_path: Path, monkeypatch: pyte
     assert "| title | line | paper |" in text
     assert "Not measured yet: debar, detection, " in text and "repairs" not in text[text.index("Not measured") :]
     assert re.search(r"on \d{4}-\d\d-\d\d, \d+ cores of ", text)
+    assert "Not one run" not in text
+    journal.add(Entry("repairs", "5", {"found": True}, "another state"))
+    writing.write({"repairs": SECTION}, journal, "quick")
+    for written in (readme, tmp_path / "docs" / "README.md", tmp_path / "docs" / "tables.html"):
+        assert "Not one run: the results of 2 states of the sources" in written.read_text(), "a mixed journal is said to be one"
 
 
 def test_the_page_is_sorted_by_its_columns(tmp_path: Path) -> None:

@@ -27,10 +27,13 @@ _BEGIN, _END = "<!-- headline: written by `make paper` -->", "<!-- end of headli
 
 def write(sections: Mapping[str, Section], journal: Journal, size: Size) -> None:
     """All of it, each file at once or not at all."""
-    conditions = made_on() | {"minutes": {name: journal.minutes(name) for name in sections}}
+    conditions = made_on() | {
+        "minutes": {name: journal.minutes(name) for name in sections},
+        "sources": sorted(journal.sources()),
+    }
     tables = {name: asdict(section) for name, section in sections.items()}
     DOCS.mkdir(parents=True, exist_ok=True)
-    results = {**conditions, "size": size, "sources": sorted(journal.sources()), "tables": tables}
+    results = {**conditions, "size": size, "tables": tables}
     _replace(DOCS / "results.json", json.dumps(results, indent=1, sort_keys=True) + "\n")
     _replace(DOCS / "journal.jsonl", journal.path.read_text("utf-8"))
     drawn = dict(_plots(sections, journal))
@@ -92,7 +95,16 @@ def _made(conditions: Json, size: Size) -> str:
     listed = ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
     return (
         f"Written by `make paper` ({size}) on {conditions['date']}: {machine['cores']} cores of {machine['processor']}, {listed}."
+        f"{_mixed(conditions)}"
     )
+
+
+def _mixed(conditions: Json) -> str:
+    """What has to be said of results that are not of one run."""
+    states = len(conditions["sources"])
+    if states < 2:
+        return ""
+    return f" Not one run: the results of {states} states of the sources are taken together, and some may be older than that day."
 
 
 def _taken(minutes: float | None) -> str:
@@ -111,7 +123,7 @@ def _headline(sections: Mapping[str, Section], conditions: Json) -> str:
     taken = "" if None in minutes else f", {sum(minutes) / 60:.1f} hours of one worker"
     made = (
         f"Measured by `make paper` on {date}, {machine['cores']} cores of {machine['processor']}{taken}: "
-        "[tables](docs/paper/README.md)."
+        f"[tables](docs/paper/README.md).{_mixed(conditions)}"
     )
     missing = [name for name in TABLES if name not in sections]
     told = [f"Not measured yet: {', '.join(missing)}."] if missing else []

@@ -11,6 +11,7 @@ What repairs which rule:
 - NUM110: the attribute epsilon is raised; a variance that is an operand is clamped.
 - NUM115 (NaN in a constant) and NUM114 (a reduction of nothing) are no matter of an operand's size: declined.
 - NUM301, NUM302: the constant is replaced by one that survives. NUM205: it is clamped to the ends of its format.
+- NUM401, NUM402, NUM403 (the derivative): the operand is clamped in ONNX files; elsewhere declined.
 - All others are clamped, with an epsilon beside the clamp where the operand is never negative.
 """
 
