@@ -14,7 +14,7 @@ from benchmarks.paper import __main__ as command
 from benchmarks.paper import plots, running, writing
 from benchmarks.paper.journal import Entry, Journal, differences, fingerprint, without_seconds
 from benchmarks.paper.page import page
-from benchmarks.paper.running import run, table_of
+from benchmarks.paper.running import long_first, run, table_of
 from benchmarks.paper.table import Section
 from benchmarks.paper.tables import TABLES
 from rich.console import Console
@@ -125,6 +125,12 @@ def test_what_is_measured_is_not_measured_again(tmp_path: Path) -> None:
     assert run(["detection"], "quick", again, 1, console, ("26", "38")) == []
     assert differences(again, journal) == [] and len(again.results("detection")) == 2
     assert again.sources() == {fingerprint()}
+
+
+def test_what_took_long_comes_first() -> None:
+    pending = [("a", "short"), ("a", "long"), ("b", "new"), ("b", "longer")]
+    clocks = {("a", "short"): 2.0, ("a", "long"): 70.0, ("b", "longer"): 900.0}
+    assert long_first(pending, clocks) == [("b", "longer"), ("a", "long"), ("a", "short"), ("b", "new")]
 
 
 def test_journals_that_differ() -> None:

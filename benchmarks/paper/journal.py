@@ -50,6 +50,10 @@ class Journal:
         known = [time for time in times if time is not None]
         return round(sum(known) / 60, 1) if known and len(known) == len(times) else None
 
+    def clocks(self) -> dict[tuple[str, str], float]:
+        """How long a worker took for each case by the clock, where that is known."""
+        return {key: entry.clock for key, entry in self._entries.items() if entry.clock is not None}
+
     def take(self, other: Journal) -> None:
         """Keep what another journal has and this one has not."""
         for key, entry in other._entries.items():

@@ -1,19 +1,27 @@
-"""All cases of the chosen tables, in worker processes, in the order in which they are listed."""
+"""All cases of the chosen tables, in worker processes: those that took long in the run before come first, the others as listed.
+
+A long case that comes last keeps one worker busy alone; and what is most likely to go wrong is seen early.
+"""
 
 from __future__ import annotations
 
 import importlib
 import multiprocessing
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import cast
 
 from rich.console import Console
 
 from benchmarks.paper.journal import Entry, Journal, fingerprint
 from benchmarks.paper.table import Json, Size, Table
+
+#: The journal that the last run left, and the seconds by the clock from which a case of it is a long one.
+LAST_RUN = Path(__file__).parent.parent.parent / "docs" / "paper" / "journal.jsonl"
+LONG = 60
 
 
 def table_of(name: str) -> Table:
@@ -24,7 +32,7 @@ def table_of(name: str) -> Table:
 def run(names: Sequence[str], size: Size, journal: Journal, jobs: int, console: Console, only: tuple[str, ...] = ()) -> list[str]:
     """Measure what the journal does not have; what went wrong is returned, one line per case. `only` are beginnings of cases."""
     listed = [(name, case) for name in names for case in table_of(name).cases(size) if not only or case.startswith(only)]
-    pending = [key for key in listed if key not in journal]
+    pending = long_first([key for key in listed if key not in journal], Journal(LAST_RUN).clocks())
     if not pending:
         return []
     sources, started, wrong = fingerprint(), time.monotonic(), list[str]()
@@ -51,6 +59,11 @@ def run(names: Sequence[str], size: Size, journal: Journal, jobs: int, console: 
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return wrong
+
+
+def long_first(pending: Sequence[tuple[str, str]], clocks: Mapping[tuple[str, str], float]) -> list[tuple[str, str]]:
+    """Cases by how long they took, the longest first; those that took less than `LONG`, or are new, as they come."""
+    return sorted(pending, key=lambda key: -clocks.get(key, 0) if clocks.get(key, 0) >= LONG else 0)
 
 
 def _measure(name: str, case: str, size: Size) -> tuple[Json, float]:
