@@ -91,12 +91,14 @@ def _page(sections: Mapping[str, Section], conditions: Json, size: Size, drawn: 
 
 
 def _made(conditions: Json, size: Size) -> str:
+    return f"Written by `make paper` ({size}) on {conditions['date']}: {_machine(conditions)}.{_mixed(conditions)}"
+
+
+def _machine(conditions: Json) -> str:
+    """The machine, and the versions that were installed."""
     machine, versions = conditions["machine"], conditions["versions"]
     listed = ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
-    return (
-        f"Written by `make paper` ({size}) on {conditions['date']}: {machine['cores']} cores of {machine['processor']}, {listed}."
-        f"{_mixed(conditions)}"
-    )
+    return f"{machine['cores']} cores of {machine['processor']}, {listed}"
 
 
 def _mixed(conditions: Json) -> str:
@@ -118,11 +120,10 @@ def _markdown(text: str) -> str:
 def _headline(sections: Mapping[str, Section], conditions: Json) -> str:
     """One line per table that has one, with the paper's figures beside ours."""
     rows = [f"| {section.title} | {section.lines[0]} | {' '.join(section.paper) or '-'} |" for section in sections.values()]
-    date, machine = conditions["date"], conditions["machine"]
     minutes = [conditions["minutes"].get(name) for name in TABLES]
     taken = "" if None in minutes else f", {sum(minutes) / 60:.1f} hours of one worker"
     made = (
-        f"Measured by `make paper` on {date}, {machine['cores']} cores of {machine['processor']}{taken}: "
+        f"Measured by `make paper` on {conditions['date']}, {_machine(conditions)}{taken}: "
         f"[tables](docs/paper/README.md).{_mixed(conditions)}"
     )
     missing = [name for name in TABLES if name not in sections]
