@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.derivative_tests import next_step_fails
+from benchmarks.paper.bugs import numbers
 from benchmarks.timing import cpu_seconds
 from benchmarks.zoo import Bug, Entry
 from tensorproof.confirm.search import Budget
@@ -25,8 +26,11 @@ LOSS = "loss"
 STEPS, SAMPLES = 40, 120
 #: What a last search through one step may spend, four times as much as the first; and one for what cannot be reached.
 MORE_EVALUATIONS, FEW_EVALUATIONS = 2400, 120
+#: Points of samples alone: ten times as many as the first search may look at, as far as `NUMBERS` numbers in all allow it, which
+#: comes to 5 to 60 CPU seconds for programs that are never found.
+RANDOM_SAMPLES, NUMBERS = 10 * Budget().evaluations, 2_000_000_000
 #: Programs of which a training step takes half a second: fewer points and fewer steps, by samples alone.
-FEW_STEPS, FEW_SAMPLES = 18, 15
+FEW_STEPS, FEW_SAMPLES, FEW_RANDOM_SAMPLES = 18, 15, 80
 SLOW = ("17",)
 #: Bugs that one step with learning rate 1 does not reach, or is not known to reach, and the argument.
 NOT_REACHED = {
@@ -74,10 +78,12 @@ def _tried(entry: Entry, bug: Bug, method: str, seed: int) -> Try:
 def _searches(entry: Entry, bug: Bug, method: str, seed: int) -> Iterator[tuple[int, Budget]]:
     """Steps of training, and what may be spent on them: one first, and more where that is not enough."""
     is_slow = entry.id in SLOW
-    if method != "full":
-        yield 1, Budget(seed, FEW_SAMPLES if is_slow else 600, "random" if method == "random" else "full")
-        return
-    if is_slow:
+    if method == "random":
+        most = max(Budget().evaluations, min(RANDOM_SAMPLES, NUMBERS // numbers(entry)))
+        yield 1, Budget(seed, FEW_RANDOM_SAMPLES if is_slow else most, "random")
+    elif method != "full":
+        yield 1, Budget(seed, FEW_SAMPLES) if is_slow else Budget(seed)
+    elif is_slow:
         yield FEW_STEPS, Budget(seed, FEW_SAMPLES, "random")
     elif bug.letter in OUT_OF_REACH:
         yield 1, Budget(seed, FEW_EVALUATIONS)

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from benchmarks.paper.bugs import few_bugs, is_of_grist, seeds
 from benchmarks.paper.table import Json, Section, Size
 from benchmarks.paper.tables.unit_tests import searched
-from benchmarks.system_tests import FEW_STEPS, NOT_REACHED, OUT_OF_REACH, SLOW, STEPS, run
+from benchmarks.system_tests import FEW_STEPS, NOT_REACHED, OUT_OF_REACH, RANDOM_SAMPLES, SLOW, STEPS, run
 
 #: The whole search, and samples alone.
 METHODS = ("full", "random")
@@ -75,8 +75,9 @@ def section(results: Mapping[str, Json], size: Size) -> Section:
             " fails in ONNX Runtime with the weights that training leads to; of a derivative, in TensorFlow in the next step.",
             f"Where one step is not enough, up to {STEPS} steps on the same example are tried, by samples"
             f" ({', '.join(SLOW)}: up to {FEW_STEPS}).",
-            f"Samples alone are tried with {FEW_SEEDS} seeds, after one step. What no training reaches"
-            f" ({', '.join(OUT_OF_REACH)}) is searched with {FEW_SEEDS} seeds, and counts as missed with all.",
+            f"Samples alone are tried with {FEW_SEEDS} seeds, after one step, at up to {RANDOM_SAMPLES} points: ten times what the"
+            f" search through one step may look at. What no training reaches ({', '.join(OUT_OF_REACH)}) is searched with"
+            f" {FEW_SEEDS} seeds, and counts as missed with all.",
             "Subnormal numbers are zero where the program's framework, TensorFlow, takes them for zero.",
         ),
     )
