@@ -17,6 +17,7 @@ import sys
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
+import signal
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -120,4 +121,5 @@ def show(section: Section, console: Console) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends the run ends its workers
     sys.exit(main(sys.argv[1:]))

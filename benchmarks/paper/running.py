@@ -57,6 +57,8 @@ def run(names: Sequence[str], size: Size, journal: Journal, jobs: int, console: 
                 console.print(told, style="dim", highlight=False)
         except (KeyboardInterrupt, BrokenProcessPool):
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.terminate()
             raise
     return wrong
 
